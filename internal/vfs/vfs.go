@@ -1,0 +1,105 @@
+// Package vfs is the file system seam of Skylark: every byte that store, ha and the configuration managers keep goes
+// through FS, so the same code runs on the disk, in memory and under injected faults.
+//
+// The one operation that ordinary file interfaces hide is the mapping: stores into a mapping bypass any Write call.
+// Mapping is therefore part of the interface, and the crashable FS backs it with heap memory plus a shadow "durable"
+// image, so that a crash test sees just what a power cut would have left.
+package vfs
+
+import (
+	"io"
+	"io/fs"
+	"time"
+)
+
+// FS is a file system. Paths are slash-separated and absolute or relative to the process, as in package os.
+// Errors satisfy errors.Is with fs.ErrNotExist, fs.ErrExist and, for a full disk, syscall.ENOSPC.
+type FS interface {
+	// Open opens a file for reading.
+	Open(name string) (File, error)
+	// OpenReadWrite opens a file for reading and writing and creates it (mode 0644) when it is missing.
+	OpenReadWrite(name string) (File, error)
+	// Create creates or truncates a file for reading and writing (mode 0644).
+	Create(name string) (File, error)
+	// Remove deletes a file or an empty directory.
+	Remove(name string) error
+	// RemoveAll deletes a tree; a missing path is no error.
+	RemoveAll(name string) error
+	// Rename replaces newName atomically. It is durable after SyncDir of the parent.
+	Rename(oldName, newName string) error
+	// MkdirAll creates a directory and its parents (mode 0755).
+	MkdirAll(name string) error
+	// List returns the sorted base names in a directory.
+	List(dir string) ([]string, error)
+	// Stat describes a file; ModTime and Size are what the store uses.
+	Stat(name string) (fs.FileInfo, error)
+	// Chtimes sets the modification time (tests of retention use it).
+	Chtimes(name string, mtime time.Time) error
+	// SyncDir makes creations, removals and renames in a directory durable.
+	SyncDir(dir string) error
+	// Usage tells the space of the partition that holds path.
+	Usage(path string) (DiskUsage, error)
+	// Lock takes an exclusive advisory lock (fcntl record lock on byte 0, as Java's FileLock) and returns its release.
+	// The file is created when missing. A lock held by another process is ErrLocked.
+	Lock(name string) (io.Closer, error)
+}
+
+// File is an open file. ReadAt and WriteAt may be called from several goroutines.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Name() string
+	Stat() (fs.FileInfo, error)
+	Truncate(size int64) error
+	// Sync makes content and size durable (fdatasync).
+	Sync() error
+	// Allocate really reserves the space [off, off+n) and extends the file, so that later stores into a mapping of
+	// it cannot meet a full disk (fallocate). A full disk is syscall.ENOSPC and leaves no half-grown file behind
+	// beyond what Truncate removes.
+	Allocate(off, n int64) error
+	// Map maps [0, size) shared, readable and, if writable, writable.
+	Map(size int64, writable bool) (Mapping, error)
+	// Fd is the descriptor for sendfile and the like, or -1 when the FS has none.
+	Fd() int
+}
+
+// Advice is a hint of how a mapped range will be used (madvise).
+type Advice int
+
+// The hints the store gives.
+const (
+	AdviseNormal Advice = iota
+	AdviseRandom
+	AdviseSequential
+	AdviseWillNeed
+	AdviseDontNeed
+	// AdvisePopulateWrite faults the pages in for writing before anybody touches them (MADV_POPULATE_WRITE, else
+	// a write touch of each page that keeps its content).
+	AdvisePopulateWrite
+	// AdvisePopulateRead reads the pages in (MADV_POPULATE_READ, else a read touch).
+	AdvisePopulateRead
+)
+
+// Mapping is a mapped file. Bytes stays valid until Unmap; touching it afterwards is a bug of the caller, who guards
+// it with a reference count.
+type Mapping interface {
+	Bytes() []byte
+	// Sync makes [off, off+n) durable (msync MS_SYNC); the range is rounded out to pages.
+	Sync(off, n int64) error
+	// Advise passes a hint for [off, off+n).
+	Advise(off, n int64, a Advice) error
+	// Resident tells whether every page of [off, off+n) is in memory (mincore). An error means "unknown".
+	Resident(off, n int64) (bool, error)
+	// Lock and Unlock pin the range (mlock, munlock).
+	Lock(off, n int64) error
+	Unlock(off, n int64) error
+	Unmap() error
+}
+
+// DiskUsage is the space of a partition in bytes. Used counts what a non-root writer cannot get.
+type DiskUsage struct {
+	TotalBytes uint64
+	FreeBytes  uint64
+	UsedRatio  float64 // 0..1
+}
