@@ -1,16 +1,27 @@
-// Package vfs is the file system seam of Skylark: every byte that store, ha and the configuration managers keep goes
-// through FS, so the same code runs on the disk, in memory and under injected faults.
-//
-// The one operation that ordinary file interfaces hide is the mapping: stores into a mapping bypass any Write call.
-// Mapping is therefore part of the interface, and the crashable FS backs it with heap memory plus a shadow "durable"
-// image, so that a crash test sees just what a power cut would have left.
 package vfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"time"
 )
+
+// Errors that an FS adds to those of package io/fs and syscall. They come wrapped with the operation and the path.
+var (
+	// ErrLocked answers FS.Lock when somebody, in this process or another, holds the lock.
+	ErrLocked = errors.New("vfs: file is locked by another owner")
+	// ErrMapped answers File.Truncate and FS.Create when the file would end inside a live mapping of this process:
+	// touching the lost pages would raise SIGBUS.
+	ErrMapped = errors.New("vfs: file is mapped past the new end")
+	// ErrMapRange answers File.Map when the range is empty or ends past the end of the file, and the calls of
+	// Mapping when their range is not inside the mapping.
+	ErrMapRange = errors.New("vfs: range is not inside the file or mapping")
+)
+
+// PageSize is the unit in which MemFS keeps its durable image and to which callers may align; a real page may be larger.
+const PageSize = 4096
 
 // FS is a file system. Paths are slash-separated and absolute or relative to the process, as in package os.
 // Errors satisfy errors.Is with fs.ErrNotExist, fs.ErrExist and, for a full disk, syscall.ENOSPC.
@@ -58,7 +69,9 @@ type File interface {
 	// it cannot meet a full disk (fallocate). A full disk is syscall.ENOSPC and leaves no half-grown file behind
 	// beyond what Truncate removes.
 	Allocate(off, n int64) error
-	// Map maps [0, size) shared, readable and, if writable, writable.
+	// Map maps [0, size) shared, readable and, if writable, writable. The file must already be that long
+	// (ErrMapRange), and a range that will be written must have been reserved by Allocate. A mapping stays valid
+	// after the file is closed, renamed or removed.
 	Map(size int64, writable bool) (Mapping, error)
 	// Fd is the descriptor for sendfile and the like, or -1 when the FS has none.
 	Fd() int
@@ -97,9 +110,24 @@ type Mapping interface {
 	Unmap() error
 }
 
-// DiskUsage is the space of a partition in bytes. Used counts what a non-root writer cannot get.
+// DiskUsage is the space of a partition in bytes. UsedRatio follows df and Java's
+// UtilAll.getDiskPartitionSpaceUsedPercent: used / (used + free to a non-root writer), rounded up to whole percents,
+// so a partition on which only root can still write is 1.
 type DiskUsage struct {
 	TotalBytes uint64
-	FreeBytes  uint64
-	UsedRatio  float64 // 0..1
+	// FreeBytes is what a non-root writer can still get.
+	FreeBytes uint64
+	UsedRatio float64 // 0..1
+}
+
+// NewDiskUsage computes the ratio from the three block counts of statfs, in bytes: the whole partition, all free
+// blocks, and the free blocks a non-root writer can get.
+func NewDiskUsage(total, free, available uint64) DiskUsage {
+	usage := DiskUsage{TotalBytes: total, FreeBytes: available}
+	used := total - min(free, total)
+	if entire := used + available; entire > 0 {
+		percent := math.Ceil(float64(used) / float64(entire) * 100)
+		usage.UsedRatio = percent / 100
+	}
+	return usage
 }
