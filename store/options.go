@@ -1,0 +1,173 @@
+package store
+
+import (
+	"fmt"
+	"log/slog"
+	"path"
+	"time"
+
+	"skylark/internal/clock"
+	"skylark/internal/vfs"
+)
+
+// FlushDiskType says what an acknowledged message has survived.
+type FlushDiskType uint8
+
+// AsyncFlush acknowledges from memory, SyncFlush after the bytes are durable.
+const (
+	AsyncFlush FlushDiskType = iota
+	SyncFlush
+)
+
+// Options of a store. The comment of each field names Java's key in MessageStoreConfig; the broker translates.
+type Options struct {
+	RootDir      string // storePathRootDir
+	CommitLogDir string // storePathCommitLog; default RootDir/commitlog
+
+	MappedFileSizeCommitLog    int64 // bytes, 1 GiB
+	MappedFileSizeConsumeQueue int64 // bytes, 6 000 000; rounded up to a multiple of 20
+	MaxHashSlotNum             int   // slots of an IndexFile, 5 000 000
+	MaxIndexNum                int   // entries of an IndexFile, 20 000 000
+	MessageIndexEnable         bool
+	MessageIndexSafe           bool
+
+	FlushDiskType                   FlushDiskType
+	FlushIntervalCommitLog          time.Duration // 500 ms
+	FlushCommitLogLeastPages        int           // 4
+	FlushCommitLogThoroughInterval  time.Duration // 10 s
+	FlushIntervalConsumeQueue       time.Duration // 1 s
+	FlushConsumeQueueLeastPages     int           // 2
+	FlushConsumeQueueThoroughPeriod time.Duration // 60 s
+	SyncFlushTimeout                time.Duration // 5 s
+
+	MaxMessageSize     int // bytes of a body, 4 MiB; a record may have 64 KiB more
+	MaxTopicLength     int // 127
+	TopicQueueLockNum  int // 32
+	CheckCRCOnRecover  bool
+	MaxMsgsNumBatch    int // most messages of a query by key, 64
+	DefaultQueryMaxNum int // 32
+
+	MaxTransferBytesInMemory int // 262144
+	MaxTransferCountInMemory int // 32
+	MaxTransferBytesOnDisk   int // 65536
+	MaxTransferCountOnDisk   int // 8
+	// MemoryBytes × AccessMessageInMemoryMaxRatio is how far behind the end data counts as "in memory".
+	MemoryBytes                   int64 // 0 = the machine's or the container's
+	AccessMessageInMemoryMaxRatio int   // percent, 40
+	MaxFilterMessageSize          int   // bytes of ConsumeQueue scanned a call, 16000
+
+	DeleteWhen                   string        // hours of the day, "04", ';'-list
+	FileReservedTime             time.Duration // 72 h
+	DiskMaxUsedSpaceRatio        int           // percent, 75: delete old files at any hour
+	DiskSpaceCleanForciblyRatio  int           // percent, 85: delete regardless of age
+	DiskSpaceWarningLevelRatio   int           // percent, 90: refuse to write
+	CleanFileForciblyEnable      bool
+	CleanResourceInterval        time.Duration // 10 s
+	DeleteCommitLogFilesInterval time.Duration // 100 ms between two files
+	DestroyMappedFileForcibly    time.Duration // 120 s: a file still read then is left to its readers' references
+	DeleteFileBatchMax           int           // 10
+
+	OSPageCacheBusyTimeout time.Duration // 1 s: the put lock held longer refuses further puts
+	// PopulateAheadBytes are faulted in ahead of the write position by a helper, so that the writer meets no fault.
+	PopulateAheadBytes int64 // 16 MiB
+	// GroupCommitQueue bounds the puts that wait for one flush.
+	GroupCommitQueue int // 65536
+
+	// DelayTagsCode gives the tagsCode of messages in SCHEDULE_TOPIC_XXXX: the time they are due (ms). level is the
+	// DELAY property.
+	DelayTagsCode func(level int, storeTimestamp int64) int64
+
+	FS       vfs.FS
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Listener Listener
+}
+
+// DefaultOptions are Java 5.3.3's.
+func DefaultOptions(rootDir string) Options {
+	o := Options{RootDir: rootDir, MessageIndexEnable: true, CheckCRCOnRecover: true, CleanFileForciblyEnable: true}
+	o.EnsureDefaults()
+	return o
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// EnsureDefaults fills what is zero. Booleans are taken as they are.
+func (o *Options) EnsureDefaults() {
+	setDefault(&o.CommitLogDir, path.Join(o.RootDir, "commitlog"))
+	setDefault(&o.MappedFileSizeCommitLog, 1<<30)
+	setDefault(&o.MappedFileSizeConsumeQueue, 300000*cqEntryBytes)
+	if r := o.MappedFileSizeConsumeQueue % cqEntryBytes; r != 0 {
+		o.MappedFileSizeConsumeQueue += cqEntryBytes - r
+	}
+	setDefault(&o.MaxHashSlotNum, 5_000_000)
+	setDefault(&o.MaxIndexNum, 20_000_000)
+	setDefault(&o.FlushIntervalCommitLog, 500*time.Millisecond)
+	setDefault(&o.FlushCommitLogLeastPages, 4)
+	setDefault(&o.FlushCommitLogThoroughInterval, 10*time.Second)
+	setDefault(&o.FlushIntervalConsumeQueue, time.Second)
+	setDefault(&o.FlushConsumeQueueLeastPages, 2)
+	setDefault(&o.FlushConsumeQueueThoroughPeriod, time.Minute)
+	setDefault(&o.SyncFlushTimeout, 5*time.Second)
+	setDefault(&o.MaxMessageSize, 4<<20)
+	setDefault(&o.MaxTopicLength, 127)
+	setDefault(&o.TopicQueueLockNum, 32)
+	setDefault(&o.MaxMsgsNumBatch, 64)
+	setDefault(&o.DefaultQueryMaxNum, 32)
+	setDefault(&o.MaxTransferBytesInMemory, 262144)
+	setDefault(&o.MaxTransferCountInMemory, 32)
+	setDefault(&o.MaxTransferBytesOnDisk, 65536)
+	setDefault(&o.MaxTransferCountOnDisk, 8)
+	setDefault(&o.AccessMessageInMemoryMaxRatio, 40)
+	setDefault(&o.MaxFilterMessageSize, 16000)
+	setDefault(&o.DeleteWhen, "04")
+	setDefault(&o.FileReservedTime, 72*time.Hour)
+	setDefault(&o.DiskMaxUsedSpaceRatio, 75)
+	setDefault(&o.DiskSpaceCleanForciblyRatio, 85)
+	setDefault(&o.DiskSpaceWarningLevelRatio, 90)
+	setDefault(&o.CleanResourceInterval, 10*time.Second)
+	setDefault(&o.DeleteCommitLogFilesInterval, 100*time.Millisecond)
+	setDefault(&o.DestroyMappedFileForcibly, 120*time.Second)
+	setDefault(&o.DeleteFileBatchMax, 10)
+	setDefault(&o.OSPageCacheBusyTimeout, time.Second)
+	setDefault(&o.PopulateAheadBytes, 16<<20)
+	setDefault(&o.GroupCommitQueue, 65536)
+	if o.DelayTagsCode == nil {
+		o.DelayTagsCode = func(_ int, storeTimestamp int64) int64 { return storeTimestamp + 1000 }
+	}
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	o.Listener.EnsureDefaults()
+}
+
+// Validate refuses sizes the formats cannot hold.
+func (o *Options) Validate() error {
+	switch {
+	case o.RootDir == "":
+		return fmt.Errorf("store: storePathRootDir is empty")
+	case o.MappedFileSizeCommitLog < 4096 || o.MappedFileSizeCommitLog > 1<<31-1:
+		return fmt.Errorf("store: mappedFileSizeCommitLog %d not in [4096, 2147483647]", o.MappedFileSizeCommitLog)
+	case o.MappedFileSizeConsumeQueue < cqEntryBytes || o.MappedFileSizeConsumeQueue > 1<<31-1:
+		return fmt.Errorf("store: mappedFileSizeConsumeQueue %d not in [20, 2147483647]", o.MappedFileSizeConsumeQueue)
+	case o.MaxMessageSize < 10:
+		return fmt.Errorf("store: maxMessageSize %d is below 10", o.MaxMessageSize)
+	case o.MaxHashSlotNum < 1 || o.MaxIndexNum < 2:
+		return fmt.Errorf("store: maxHashSlotNum %d or maxIndexNum %d too small", o.MaxHashSlotNum, o.MaxIndexNum)
+	}
+	return nil
+}
+
+// cqEntryBytes is one ConsumeQueue entry: phyOffset 8, size 4, tagsCode 8.
+const cqEntryBytes = 20
