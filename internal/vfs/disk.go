@@ -29,9 +29,20 @@ type fileID struct {
 // diskFS has no state of its own; the lock and mapping tables are process-wide because the kernel's are.
 type diskFS struct{}
 
-// Open implements FS.
+// Open implements FS. A directory is EISDIR, as it is for the calls that open for writing.
 func (diskFS) Open(name string) (File, error) {
-	return openDisk(name, os.O_RDONLY)
+	f, err := openDisk(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = f.pathError("open", syscall.EISDIR)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // OpenReadWrite implements FS.

@@ -26,7 +26,7 @@ const PageSize = 4096
 // FS is a file system. Paths are slash-separated and absolute or relative to the process, as in package os.
 // Errors satisfy errors.Is with fs.ErrNotExist, fs.ErrExist and, for a full disk, syscall.ENOSPC.
 type FS interface {
-	// Open opens a file for reading.
+	// Open opens a file for reading. A directory is EISDIR; use List and SyncDir.
 	Open(name string) (File, error)
 	// OpenReadWrite opens a file for reading and writing and creates it (mode 0644) when it is missing.
 	OpenReadWrite(name string) (File, error)
@@ -46,7 +46,8 @@ type FS interface {
 	Stat(name string) (fs.FileInfo, error)
 	// Chtimes sets the modification time (tests of retention use it).
 	Chtimes(name string, mtime time.Time) error
-	// SyncDir makes creations, removals and renames in a directory durable.
+	// SyncDir makes creations, removals and renames in a directory durable. That is one level: a new directory
+	// needs SyncDir of its own parent too (see MkdirAllSync).
 	SyncDir(dir string) error
 	// Usage tells the space of the partition that holds path.
 	Usage(path string) (DiskUsage, error)
