@@ -1,0 +1,48 @@
+package javaoracle
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Jars returns the directory with the server jars of a version. It lets Maven fetch them when they are not in cacheDir.
+func Jars(ctx context.Context, cacheDir, version string) (string, error) {
+	dir := filepath.Join(cacheDir, "java-server-"+version)
+	lib, done := filepath.Join(dir, "lib"), filepath.Join(dir, ".done")
+	if _, err := os.Stat(done); err == nil {
+		return lib, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	pom := filepath.Join(dir, "pom.xml")
+	if err := os.WriteFile(pom, []byte(strings.ReplaceAll(serverPOM, "VERSION", version)), 0o644); err != nil {
+		return "", err
+	}
+	mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
+		"-DincludeScope=runtime", "-DoutputDirectory="+lib)
+	if out, err := mvn.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("javaoracle: mvn for %s: %w\n%s", version, err, out)
+	}
+	return lib, os.WriteFile(done, nil, 0o644)
+}
+
+const serverPOM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>skylark</groupId>
+  <artifactId>java-server</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-namesrv</artifactId><version>VERSION</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-broker</artifactId><version>VERSION</version>
+    </dependency>
+  </dependencies>
+</project>
+`
