@@ -1,0 +1,285 @@
+package rpc
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skylark/codec"
+	"skylark/reactor"
+)
+
+// PoolOptions describe one class of requests (Java's executors of BrokerController).
+type PoolOptions struct {
+	Name    string
+	Workers int // e.g. sendMessageThreadPoolNums
+	// Capacity is the most requests that wait, e.g. sendThreadPoolQueueCapacity. Memory: their frames.
+	Capacity int
+	// MaxWait is how long a request may wait before it is refused, e.g. waitTimeMillsInSendQueue; 0 = for ever.
+	MaxWait time.Duration
+	// Eager starts all workers at once; else they are started when work waits and none is idle, up to Workers.
+	Eager bool
+}
+
+// sweepInterval is how often the head of a queue that holds something is checked against MaxWait (Java: 10 ms).
+const sweepInterval = 10 * time.Millisecond
+
+// Pool is a fixed number of workers on one bounded queue of units.
+type Pool struct {
+	o        PoolOptions
+	server   *Server
+	mu       sync.Mutex
+	work     sync.Cond // workers wait here
+	empty    sync.Cond // waitEmpty waits here
+	queue    []*unit   // ring: queue[head:], compacted when head grows
+	head     int
+	waiting  int // requests in the queue
+	running  int // units being served
+	idle     int // workers that wait and have not been signalled
+	started  int
+	closed   bool
+	sweeping bool
+	busy     []workerState
+	wg       sync.WaitGroup
+}
+
+// workerState is what a worker is doing, read by the fast failure for its reason.
+type workerState struct {
+	since atomic.Int64 // ms, 0 = idle
+	code  atomic.Int32
+}
+
+func newPool(s *Server, o PoolOptions) *Pool {
+	if o.Workers < 1 {
+		o.Workers = 1
+	}
+	if o.Capacity < 1 {
+		o.Capacity = 1
+	}
+	p := &Pool{o: o, server: s, busy: make([]workerState, o.Workers)}
+	p.work.L, p.empty.L = &p.mu, &p.mu
+	if o.Eager {
+		for range o.Workers {
+			p.startWorker()
+		}
+	}
+	return p
+}
+
+func (p *Pool) startWorker() {
+	id := p.started
+	p.started++
+	p.wg.Add(1)
+	go p.run(id)
+}
+
+// submit queues u; false when it does not fit or the pool is closed.
+func (p *Pool) submit(u *unit) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.waiting+len(u.frames) > p.o.Capacity {
+		return false
+	}
+	p.queue = append(p.queue, u)
+	p.waiting += len(u.frames)
+	switch {
+	case p.idle > 0:
+		p.idle-- // here and not in the worker: the next submit must not count on it
+		p.work.Signal()
+	case p.started < p.o.Workers:
+		p.startWorker()
+	}
+	if p.o.MaxWait > 0 && !p.sweeping && p.idle == 0 {
+		p.sweeping = true
+		p.server.clock.AfterFunc(sweepInterval, p.sweep)
+	}
+	return true
+}
+
+// pop takes the head; mu is held and the queue is not empty.
+func (p *Pool) pop() *unit {
+	u := p.queue[p.head]
+	p.queue[p.head] = nil
+	p.head++
+	p.waiting -= len(u.frames)
+	if p.head == len(p.queue) {
+		p.queue, p.head = p.queue[:0], 0
+	} else if p.head > 1024 && p.head*2 > len(p.queue) {
+		n := copy(p.queue, p.queue[p.head:])
+		clear(p.queue[n:])
+		p.queue, p.head = p.queue[:n], 0
+	}
+	return u
+}
+
+func (p *Pool) depth() int { return len(p.queue) - p.head }
+
+func (p *Pool) run(id int) {
+	defer p.wg.Done()
+	t := &Turn{server: p.server}
+	var out reactor.Outbox
+	for {
+		p.mu.Lock()
+		for p.depth() == 0 && !p.closed {
+			p.idle++ // whoever signals takes it off again
+			p.work.Wait()
+		}
+		if p.depth() == 0 {
+			p.mu.Unlock()
+			return
+		}
+		u := p.pop()
+		p.running++
+		depth := p.waiting
+		p.mu.Unlock()
+		p.serve(id, t, &out, u, depth)
+		p.mu.Lock()
+		p.running--
+		if p.running == 0 && p.depth() == 0 {
+			p.empty.Broadcast()
+		}
+		p.mu.Unlock()
+	}
+}
+
+func (p *Pool) serve(id int, t *Turn, out *reactor.Outbox, u *unit, depth int) {
+	t.begin(u.conn, out, false)
+	waited := time.Duration(t.millis-u.millis) * time.Millisecond
+	if p.o.MaxWait > 0 && waited >= p.o.MaxWait {
+		u.answerAll(codeSystemBusy, p.timeoutRemark(waited, depth+len(u.frames), t.millis))
+		t.reset()
+		u.release()
+		return
+	}
+	w := &p.busy[id]
+	for i := range u.frames {
+		if err := t.cmd.Decode(u.frame(i)); err != nil { // it decoded on the loop
+			panic("BUG: rpc: " + err.Error())
+		}
+		t.cmd.Code = codec.NormalizeRequestCode(t.cmd.Code, u.frames[i].typ)
+		t.req = Request{Cmd: &t.cmd, turn: t}
+		w.code.Store(int32(t.cmd.Code))
+		w.since.Store(t.millis)
+		p.server.serve(u.frames[i].rt, &t.req)
+	}
+	t.end()
+	w.since.Store(0)
+	if !out.Empty() {
+		_ = u.conn.SendOutbox(out) // a closed connection needs no answer
+	}
+	t.reset()
+	u.release()
+}
+
+// sweep refuses queued requests that waited too long while every worker was busy.
+func (p *Pool) sweep() {
+	now := p.server.clock.Millis()
+	var late []*unit
+	p.mu.Lock()
+	size := p.waiting
+	for p.depth() > 0 && now-p.queue[p.head].millis >= p.o.MaxWait.Milliseconds() {
+		late = append(late, p.pop())
+	}
+	again := p.depth() > 0 && !p.closed
+	p.sweeping = again
+	if p.running == 0 && p.depth() == 0 {
+		p.empty.Broadcast()
+	}
+	p.mu.Unlock()
+	for _, u := range late {
+		waited := time.Duration(now-u.millis) * time.Millisecond
+		u.answerAll(codeSystemBusy, p.timeoutRemark(waited, size, now))
+		u.release()
+	}
+	if again {
+		p.server.clock.AfterFunc(sweepInterval, p.sweep)
+	}
+}
+
+// timeoutRemark begins with Java's text and adds the reason.
+func (p *Pool) timeoutRemark(waited time.Duration, size int, now int64) string {
+	busy, longest, code := 0, int64(0), int32(0)
+	for i := range p.busy {
+		if since := p.busy[i].since.Load(); since > 0 {
+			busy++
+			if d := now - since; d >= longest {
+				longest, code = d, p.busy[i].code.Load()
+			}
+		}
+	}
+	return fmt.Sprintf("[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: %dms, "+
+		"size of queue: %d; pool %s: %d of %d workers busy, the longest for %dms with request %d",
+		waited.Milliseconds(), size, p.o.Name, busy, p.o.Workers, longest, code)
+}
+
+// Name is the class's name.
+func (p *Pool) Name() string { return p.o.Name }
+
+// Size is the number of waiting requests, Capacity the most that may wait.
+func (p *Pool) Size() int { p.mu.Lock(); defer p.mu.Unlock(); return p.waiting }
+
+// Capacity is the most requests that may wait.
+func (p *Pool) Capacity() int { return p.o.Capacity }
+
+// HeadWait is how long the first waiting request has waited, 0 when none does.
+func (p *Pool) HeadWait() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.depth() == 0 {
+		return 0
+	}
+	return time.Duration(p.server.clock.Millis()-p.queue[p.head].millis) * time.Millisecond
+}
+
+// RefuseAll answers everything that waits with SYSTEM_BUSY and the remark that why makes of the wait and queue size
+// (Java BrokerFastFailure: PCBUSY_CLEAN_QUEUE).
+func (p *Pool) RefuseAll(why func(waited time.Duration, size int) string) {
+	p.mu.Lock()
+	size := p.waiting
+	var all []*unit
+	for p.depth() > 0 {
+		all = append(all, p.pop())
+	}
+	p.mu.Unlock()
+	now := p.server.clock.Millis()
+	for _, u := range all {
+		u.answerAll(codeSystemBusy, why(time.Duration(now-u.millis)*time.Millisecond, size))
+		u.release()
+	}
+}
+
+// waitEmpty waits until nothing is queued or running, at most d.
+func (p *Pool) waitEmpty(d time.Duration) bool {
+	timeout := false
+	timer := p.server.clock.AfterFunc(max(d, 0), func() {
+		p.mu.Lock()
+		timeout = true
+		p.empty.Broadcast()
+		p.mu.Unlock()
+	})
+	defer timer.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for (p.running > 0 || p.depth() > 0) && !timeout {
+		p.empty.Wait()
+	}
+	return !timeout
+}
+
+// close lets the workers serve what is queued and end.
+func (p *Pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.work.Broadcast()
+	p.mu.Unlock()
+	p.wg.Wait()
+	p.mu.Lock()
+	rest := p.queue[p.head:]
+	p.queue, p.head, p.waiting = nil, 0, 0
+	p.mu.Unlock()
+	for _, u := range rest { // no worker was ever started
+		u.answerAll(codeSystemBusy, overloadRemark)
+		u.release()
+	}
+}

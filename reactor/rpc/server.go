@@ -1,0 +1,259 @@
+package rpc
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skylark/codec"
+	"skylark/internal/clock"
+	"skylark/reactor"
+)
+
+// Response codes the server itself answers with (Java RemotingSysResponseCode, ResponseCode).
+const (
+	codeSystemError     = 1
+	codeSystemBusy      = 2
+	codeNotSupported    = 3
+	codeGoAway          = 1500
+	goAwayAfterVersion  = 475 // V5_3_1: clients above it understand GO_AWAY
+	overloadRemark      = "[OVERLOAD]system busy, start flow control for a while"
+	rejectRequestRemark = "[REJECTREQUEST]system busy, start flow control for a while"
+)
+
+// Processor serves the requests of some codes. Process may wait; it runs in the code's pool. It answers through the
+// request: Reply, Out for hand-made frames, or Defer to answer later. A panic is answered with code 1.
+type Processor interface{ Process(r *Request) }
+
+// LoopProcessor can serve a request on the event loop. ProcessOnLoop never waits; false means that it could not be
+// served without waiting: nothing was done and the request goes to the pool.
+type LoopProcessor interface {
+	Processor
+	ProcessOnLoop(r *Request) bool
+}
+
+// ProcessorFunc makes a function a Processor.
+type ProcessorFunc func(r *Request)
+
+// Process calls f.
+func (f ProcessorFunc) Process(r *Request) { f(r) }
+
+// Authenticator judges a request before its processor sees it (ACL); a non-nil answer is sent instead.
+type Authenticator func(r *Request) *codec.Command
+
+// ConnListener is told about connections; both funcs are optional.
+type ConnListener struct {
+	Opened func(c reactor.Conn) error
+	Closed func(c reactor.Conn, reason error)
+}
+
+type route struct {
+	code   int
+	proc   Processor
+	onLoop LoopProcessor // nil: never on the loop
+	pool   *Pool
+	reject func(r *Request) string // "" = accept; else the remark of SYSTEM_BUSY
+}
+
+// Server is a reactor.Handler. Routes are registered before it is started.
+type Server struct {
+	routes   map[int]*route
+	fallback *route
+	listener ConnListener
+	auth     Authenticator
+	calls    calls
+	pools    []*Pool
+	draining atomic.Bool
+	active   atomic.Int64 // requests accepted and not yet finished, deferred ones excluded
+	clock    clock.Clock
+	log      *slog.Logger
+	turns    sync.Pool
+}
+
+// NewServer makes a server without routes.
+func NewServer(ck clock.Clock, log *slog.Logger) *Server {
+	s := &Server{routes: map[int]*route{}, clock: ck, log: log}
+	s.calls.init(ck)
+	s.turns.New = func() any { return &Turn{server: s} }
+	return s
+}
+
+// NewPool makes a business pool that Close ends.
+func (s *Server) NewPool(o PoolOptions) *Pool {
+	p := newPool(s, o)
+	s.pools = append(s.pools, p)
+	return p
+}
+
+// Route names who serves a code.
+type Route struct {
+	Code      int
+	Processor Processor
+	Pool      *Pool
+	// OnLoop lets a LoopProcessor be tried on the event loop first.
+	OnLoop bool
+	// Reject is asked before the request is queued (Java NettyRequestProcessor.rejectRequest); "" accepts.
+	Reject func(r *Request) string
+}
+
+// Register adds a route; a second one for the same code is a bug.
+func (s *Server) Register(o Route) {
+	if s.routes[o.Code] != nil {
+		panic(fmt.Sprintf("BUG: rpc: request code %d registered twice", o.Code))
+	}
+	s.routes[o.Code] = newRoute(o)
+}
+
+// RegisterDefault serves all other codes (admin). Without it they are answered with code 3.
+func (s *Server) RegisterDefault(p Processor, pool *Pool) {
+	s.fallback = newRoute(Route{Code: -1, Processor: p, Pool: pool})
+}
+
+func newRoute(o Route) *route {
+	r := &route{code: o.Code, proc: o.Processor, pool: o.Pool, reject: o.Reject}
+	if lp, ok := o.Processor.(LoopProcessor); ok && o.OnLoop {
+		r.onLoop = lp
+	}
+	if r.pool == nil && r.onLoop == nil {
+		panic(fmt.Sprintf("BUG: rpc: request code %d has neither pool nor loop", o.Code))
+	}
+	return r
+}
+
+// Codes are the registered request codes, in no order.
+func (s *Server) Codes() []int {
+	out := make([]int, 0, len(s.routes))
+	for c := range s.routes {
+		out = append(out, c)
+	}
+	return out
+}
+
+// SetListener and SetAuthenticator are called before the server is started.
+func (s *Server) SetListener(l ConnListener) { s.listener = l }
+
+// SetAuthenticator installs the check that every request passes.
+func (s *Server) SetAuthenticator(a Authenticator) { s.auth = a }
+
+// OnOpen implements reactor.Handler.
+func (s *Server) OnOpen(c reactor.Conn) error {
+	if s.listener.Opened != nil {
+		return s.listener.Opened(c)
+	}
+	return nil
+}
+
+// OnClose implements reactor.Handler.
+func (s *Server) OnClose(c reactor.Conn, reason error) {
+	s.calls.closed(c)
+	if s.listener.Closed != nil {
+		s.listener.Closed(c, reason)
+	}
+}
+
+// OnFrames implements reactor.Handler: one turn.
+func (s *Server) OnFrames(c reactor.Conn, frames []codec.Frame, out *reactor.Outbox) {
+	t := s.turns.Get().(*Turn)
+	t.begin(c, out, true)
+	for _, f := range frames {
+		if err := t.cmd.Decode(f); err != nil {
+			c.Close(err)
+			break
+		}
+		t.cmd.Code = codec.NormalizeRequestCode(t.cmd.Code, f.Type)
+		if t.cmd.IsResponse() {
+			s.calls.complete(c, &t.cmd)
+			continue
+		}
+		s.dispatch(t, f)
+	}
+	t.end()
+	t.submitUnits()
+	t.reset()
+	s.turns.Put(t)
+}
+
+// dispatch serves one decoded request of a loop turn or queues it.
+func (s *Server) dispatch(t *Turn, f codec.Frame) {
+	rt := s.routes[t.cmd.Code]
+	if rt == nil {
+		if rt = s.fallback; rt == nil {
+			t.reply(codec.NewResponse(&t.cmd, codeNotSupported, notSupported(t.cmd.Code)))
+			return
+		}
+	}
+	r := &t.req
+	r.turn, r.Cmd = t, &t.cmd
+	if s.draining.Load() && t.cmd.Version > goAwayAfterVersion {
+		r.ReplyError(codeGoAway, "please go away")
+		return
+	}
+	if s.auth != nil {
+		if answer := s.auth(r); answer != nil {
+			r.Reply(answer)
+			return
+		}
+	}
+	if rt.reject != nil {
+		if why := rt.reject(r); why != "" {
+			r.ReplyError(codeSystemBusy, why)
+			return
+		}
+	}
+	if rt.onLoop != nil && s.serveOnLoop(rt, r) {
+		return
+	}
+	if rt.pool == nil {
+		r.ReplyError(codeSystemBusy, overloadRemark)
+		return
+	}
+	t.queue(rt, f)
+}
+
+func (s *Server) serveOnLoop(rt *route, r *Request) (served bool) {
+	defer s.recovered(r, &served)
+	return rt.onLoop.ProcessOnLoop(r)
+}
+
+func (s *Server) serve(rt *route, r *Request) {
+	served := true
+	defer s.recovered(r, &served)
+	rt.proc.Process(r)
+}
+
+// recovered turns a processor's panic into an answer: the fault of one request disturbs no other.
+func (s *Server) recovered(r *Request, served *bool) {
+	if e := recover(); e != nil {
+		s.log.Error("processor failed", "code", r.Cmd.Code, "remote", r.Conn().RemoteAddr(), "panic", e,
+			"stack", string(debug.Stack()))
+		*served = true
+		r.ReplyError(codeSystemError, fmt.Sprintf("internal error in request %d: %v", r.Cmd.Code, e))
+	}
+}
+
+func notSupported(code int) string { return fmt.Sprintf(" request type %d not supported", code) }
+
+// Drain refuses new requests of clients that understand GO_AWAY and waits until the pools are empty, at most for d.
+func (s *Server) Drain(d time.Duration) bool {
+	s.draining.Store(true)
+	deadline := time.Now().Add(d)
+	ok := true
+	for _, p := range s.pools {
+		ok = p.waitEmpty(time.Until(deadline)) && ok
+	}
+	return ok
+}
+
+// Close ends the pools (their queues are served first) and fails the calls that wait.
+func (s *Server) Close() {
+	for _, p := range s.pools {
+		p.close()
+	}
+	s.calls.close()
+}
+
+// Pools are all pools, for runtime info and metrics.
+func (s *Server) Pools() []*Pool { return s.pools }

@@ -1,0 +1,149 @@
+package rpc
+
+import (
+	"sync"
+
+	"skylark/codec"
+	"skylark/reactor"
+)
+
+// Finisher is called once when all requests of a turn have been served, before the turn's answers are written.
+type Finisher interface{ FinishTurn(t *Turn) }
+
+// Turn is the context that requests of one read (on the loop) or one unit (in a pool) share.
+type Turn struct {
+	server *Server
+	conn   reactor.Conn
+	out    *reactor.Outbox
+	onLoop bool
+	millis int64
+	cmd    codec.Command
+	req    Request
+	units  []*unit // one for each pool that this turn's frames go to
+	finish []Finisher
+	// State is a processor's own for the turn, nil at its begin (the send processor gathers its waiting puts here).
+	State any
+}
+
+func (t *Turn) begin(c reactor.Conn, out *reactor.Outbox, onLoop bool) {
+	t.conn, t.out, t.onLoop = c, out, onLoop
+	t.millis = t.server.clock.Millis()
+}
+
+// end calls the finishers.
+func (t *Turn) end() {
+	for _, f := range t.finish {
+		f.FinishTurn(t)
+	}
+}
+
+func (t *Turn) reset() {
+	clear(t.finish)
+	clear(t.units)
+	t.conn, t.out, t.State = nil, nil, nil
+	t.finish, t.units = t.finish[:0], t.units[:0]
+	t.cmd.Body, t.cmd.Remark = nil, ""
+	t.req = Request{}
+}
+
+// Conn is the connection the requests came on.
+func (t *Turn) Conn() reactor.Conn { return t.conn }
+
+// Out is where answers go.
+func (t *Turn) Out() *reactor.Outbox { return t.out }
+
+// Millis is the time the turn began, ms since 1970: one clock read for all its requests.
+func (t *Turn) Millis() int64 { return t.millis }
+
+// AddFinisher has f called at the end of the turn.
+func (t *Turn) AddFinisher(f Finisher) { t.finish = append(t.finish, f) }
+
+func (t *Turn) reply(c *codec.Command) {
+	if t.cmd.IsOneway() {
+		return
+	}
+	t.out.SetBuffer(c.AppendTo(t.out.Buffer()))
+}
+
+// queue copies a frame into the unit of its pool.
+func (t *Turn) queue(rt *route, f codec.Frame) {
+	var u *unit
+	for _, x := range t.units {
+		if x.pool == rt.pool {
+			u = x
+			break
+		}
+	}
+	if u == nil {
+		u = unitPool.Get().(*unit)
+		u.conn, u.pool, u.millis = t.conn, rt.pool, t.millis
+		t.units = append(t.units, u)
+	}
+	u.add(rt, f)
+}
+
+func (t *Turn) submitUnits() {
+	for _, u := range t.units {
+		if !u.pool.submit(u) {
+			u.answerAll(codeSystemBusy, overloadRemark)
+			u.release()
+		}
+	}
+}
+
+// unit is what one read brought for one pool.
+type unit struct {
+	conn   reactor.Conn
+	pool   *Pool
+	millis int64 // when it came
+	buf    []byte
+	frames []unitFrame
+}
+
+type unitFrame struct {
+	rt         *route
+	typ        codec.SerializeType
+	start, end int // of header+body in buf
+	headerLen  int
+}
+
+// maxPooledUnitBytes: a larger buffer is given to the collector, so that one big message does not stay for ever.
+const maxPooledUnitBytes = 256 << 10
+
+var unitPool = sync.Pool{New: func() any { return &unit{} }}
+
+func (u *unit) add(rt *route, f codec.Frame) {
+	start := len(u.buf)
+	u.buf = append(u.buf, f.Header...)
+	u.buf = append(u.buf, f.Body...)
+	u.frames = append(u.frames, unitFrame{rt: rt, typ: f.Type, start: start, end: len(u.buf), headerLen: len(f.Header)})
+}
+
+func (u *unit) frame(i int) codec.Frame {
+	x := &u.frames[i]
+	h := x.start + x.headerLen
+	return codec.Frame{Type: x.typ, Header: u.buf[x.start:h:h], Body: u.buf[h:x.end:x.end]}
+}
+
+// answerAll refuses every request of the unit.
+func (u *unit) answerAll(code int, remark string) {
+	var cmd codec.Command
+	var out []byte
+	for i := range u.frames {
+		if cmd.Decode(u.frame(i)) == nil && !cmd.IsOneway() {
+			out = codec.NewResponse(&cmd, code, remark).AppendTo(out)
+		}
+	}
+	if len(out) > 0 {
+		_ = u.conn.Send(out) // a closed connection needs no answer
+	}
+}
+
+func (u *unit) release() {
+	if cap(u.buf) > maxPooledUnitBytes {
+		return
+	}
+	clear(u.frames)
+	u.conn, u.pool, u.buf, u.frames = nil, nil, u.buf[:0], u.frames[:0]
+	unitPool.Put(u)
+}
