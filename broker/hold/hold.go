@@ -1,0 +1,260 @@
+package hold
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skylark/codec"
+	"skylark/internal/clock"
+)
+
+// Wait is one parked request. The owner embeds it; the service calls exactly one of Wake and Expire once, unless
+// Cancel took it back first.
+type Wait interface {
+	// Want is the queue offset that is waited for: a message at or beyond it wakes.
+	Want() codec.QueueOffset
+	// Interested tells from the ConsumeQueue entry, and the properties if it needs them, whether the message is for
+	// this waiter. It may be wrong in the direction of true.
+	Interested(tagsCode int64, properties []byte) bool
+	// Wake is called when a message has arrived, Expire when the time is up.
+	Wake()
+	Expire()
+}
+
+// Key is the queue that is waited on.
+type Key struct {
+	Topic   string
+	QueueID int32
+}
+
+// Options of the service.
+type Options struct {
+	// MaxWaits bounds the parked requests in all; Park refuses beyond it. Memory: about 300 bytes each.
+	MaxWaits int
+	// Tick is the resolution of deadlines. No timer runs while nothing is parked.
+	Tick  time.Duration
+	Clock clock.Clock
+	// MaxOffset tells the end of a queue: one past its last consumable message.
+	MaxOffset func(topic string, queueID int32) codec.QueueOffset
+}
+
+// shards spreads the table's lock; a power of two.
+const shards = 64
+
+// PullRequestHoldService is the table of parked requests. All methods may be called from any goroutine.
+type PullRequestHoldService struct {
+	o      Options
+	parked atomic.Int64
+	shard  [shards]shard
+	timer  struct {
+		sync.Mutex
+		on     bool
+		closed bool
+	}
+}
+
+type shard struct {
+	sync.Mutex
+	waits map[Key][]*entry
+	// due is no later than the earliest deadline among waits (ms), so that a tick passes over most shards.
+	due int64
+}
+
+const never = 1<<63 - 1
+
+type entry struct {
+	key      Key
+	conn     uint64
+	deadline int64 // ms
+	wait     Wait
+}
+
+// New makes the service.
+func New(o Options) *PullRequestHoldService {
+	if o.MaxWaits == 0 {
+		o.MaxWaits = 1 << 20
+	}
+	if o.Tick == 0 {
+		o.Tick = 100 * time.Millisecond
+	}
+	s := &PullRequestHoldService{o: o}
+	for i := range s.shard {
+		s.shard[i].waits, s.shard[i].due = map[Key][]*entry{}, never
+	}
+	return s
+}
+
+func (s *PullRequestHoldService) shardOf(k Key) *shard {
+	h := uint32(k.QueueID) * 0x9E3779B1
+	for i := 0; i < len(k.Topic); i++ {
+		h = (h ^ uint32(k.Topic[i])) * 16777619
+	}
+	return &s.shard[(h^h>>15)%shards]
+}
+
+// Park keeps w until a message arrives at key or until deadline (ms since 1970). conn is the connection it answers
+// to, for Drop. false: too many are parked already, w was not taken.
+func (s *PullRequestHoldService) Park(key Key, conn uint64, deadline int64, w Wait) bool {
+	if s.parked.Add(1) > int64(s.o.MaxWaits) {
+		s.parked.Add(-1)
+		return false
+	}
+	e := &entry{key: key, conn: conn, deadline: deadline, wait: w}
+	sh := s.shardOf(key)
+	sh.Lock()
+	sh.waits[key] = append(sh.waits[key], e)
+	sh.due = min(sh.due, deadline)
+	sh.Unlock()
+	s.startTimer()
+	if s.o.MaxOffset(key.Topic, key.QueueID) > w.Want() && s.take(sh, e) {
+		w.Wake()
+	}
+	return true
+}
+
+// take removes e; false when somebody else did.
+func (s *PullRequestHoldService) take(sh *shard, e *entry) bool {
+	sh.Lock()
+	defer sh.Unlock()
+	list := sh.waits[e.key]
+	for i, x := range list {
+		if x == e {
+			sh.set(e.key, append(list[:i], list[i+1:]...), list)
+			s.parked.Add(-1)
+			return true
+		}
+	}
+	return false
+}
+
+// set stores a shortened list and clears the slots behind it, so that nothing parked is held by the array.
+func (sh *shard) set(k Key, list, old []*entry) {
+	clear(old[len(list):])
+	if len(list) == 0 {
+		delete(sh.waits, k)
+		return
+	}
+	sh.waits[k] = list
+}
+
+// Arrived wakes those who wait for a message of the queue. offset is the message's own; properties may be nil when
+// they are not known, which counts as interesting.
+func (s *PullRequestHoldService) Arrived(topic string, queueID int32, offset codec.QueueOffset, tagsCode int64,
+	properties []byte) {
+	if s.parked.Load() == 0 {
+		return
+	}
+	key := Key{topic, queueID}
+	sh := s.shardOf(key)
+	var wakeBuf [8]*entry
+	wake := wakeBuf[:0]
+	sh.Lock()
+	list := sh.waits[key]
+	if len(list) == 0 {
+		sh.Unlock()
+		return
+	}
+	rest := list[:0]
+	for _, e := range list {
+		if offset >= e.wait.Want() && e.wait.Interested(tagsCode, properties) {
+			wake = append(wake, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	sh.set(key, rest, list)
+	sh.Unlock()
+	s.parked.Add(-int64(len(wake)))
+	for _, e := range wake {
+		e.wait.Wake()
+	}
+}
+
+// WakeQueue wakes everybody who waits on a queue, whatever they want: a reset offset, a deleted topic, a permission.
+func (s *PullRequestHoldService) WakeQueue(key Key) {
+	sh := s.shardOf(key)
+	sh.Lock()
+	list := sh.waits[key]
+	delete(sh.waits, key)
+	sh.Unlock()
+	s.parked.Add(-int64(len(list)))
+	for _, e := range list {
+		e.wait.Wake()
+	}
+}
+
+// Drop forgets what was parked for a connection that is gone; nothing is called.
+func (s *PullRequestHoldService) Drop(conn uint64) {
+	if s.parked.Load() == 0 {
+		return
+	}
+	s.collect(never, func(e *entry) bool { return e.conn == conn })
+}
+
+// Parked is the number of requests that wait.
+func (s *PullRequestHoldService) Parked() int { return int(s.parked.Load()) }
+
+// collect takes out what match selects from the shards that have a deadline until now.
+func (s *PullRequestHoldService) collect(now int64, match func(*entry) bool) []*entry {
+	var out []*entry
+	for i := range s.shard {
+		sh := &s.shard[i]
+		sh.Lock()
+		if sh.due > now || len(sh.waits) == 0 {
+			sh.Unlock()
+			continue
+		}
+		sh.due = never
+		for k, list := range sh.waits {
+			rest := list[:0]
+			for _, e := range list {
+				if match(e) {
+					out = append(out, e)
+				} else {
+					rest = append(rest, e)
+					sh.due = min(sh.due, e.deadline)
+				}
+			}
+			if len(rest) != len(list) {
+				sh.set(k, rest, list)
+			}
+		}
+		sh.Unlock()
+	}
+	s.parked.Add(-int64(len(out)))
+	return out
+}
+
+// startTimer has the deadlines looked at, as long as something is parked.
+func (s *PullRequestHoldService) startTimer() {
+	s.timer.Lock()
+	defer s.timer.Unlock()
+	if !s.timer.on && !s.timer.closed {
+		s.timer.on = true
+		s.o.Clock.AfterFunc(s.o.Tick, s.tick)
+	}
+}
+
+func (s *PullRequestHoldService) tick() {
+	now := s.o.Clock.Millis()
+	for _, e := range s.collect(now, func(e *entry) bool { return e.deadline <= now }) {
+		e.wait.Expire()
+	}
+	s.timer.Lock()
+	s.timer.on = false
+	s.timer.Unlock()
+	if s.parked.Load() > 0 {
+		s.startTimer()
+	}
+}
+
+// Close answers everybody by Expire and takes no more deadlines.
+func (s *PullRequestHoldService) Close() {
+	s.timer.Lock()
+	s.timer.closed = true
+	s.timer.Unlock()
+	for _, e := range s.collect(never, func(*entry) bool { return true }) {
+		e.wait.Expire()
+	}
+}

@@ -1,0 +1,138 @@
+package hold
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"skylark/codec"
+	"skylark/internal/clock"
+)
+
+type waiter struct {
+	want  codec.QueueOffset
+	tags  int64 // 0 = any
+	woken atomic.Int32
+	ended atomic.Int32
+	done  func()
+}
+
+func (w *waiter) Want() codec.QueueOffset              { return w.want }
+func (w *waiter) Interested(tags int64, _ []byte) bool { return w.tags == 0 || w.tags == tags }
+func (w *waiter) Wake() {
+	w.woken.Add(1)
+	if w.done != nil {
+		w.done()
+	}
+}
+func (w *waiter) Expire() { w.ended.Add(1) }
+
+func newService(maxOffset func(string, int32) codec.QueueOffset) *PullRequestHoldService {
+	if maxOffset == nil {
+		maxOffset = func(string, int32) codec.QueueOffset { return 0 }
+	}
+	return New(Options{Clock: clock.System, MaxOffset: maxOffset})
+}
+
+func TestWakeByQueueOffsetAndTags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(nil)
+		defer s.Close()
+		any, tagged, later := &waiter{}, &waiter{tags: 7}, &waiter{want: 3}
+		deadline := time.Now().Add(time.Minute).UnixMilli()
+		for _, w := range []*waiter{any, tagged, later} {
+			require.True(t, s.Park(Key{"T", 1}, 1, deadline, w))
+		}
+		s.Arrived("T", 0, 0, 7, nil) // another queue
+		s.Arrived("U", 1, 0, 7, nil) // another topic
+		require.Equal(t, 3, s.Parked())
+		s.Arrived("T", 1, 0, 5, nil)
+		require.Equal(t, []int32{1, 0, 0}, []int32{any.woken.Load(), tagged.woken.Load(), later.woken.Load()})
+		s.Arrived("T", 1, 1, 7, nil)
+		require.EqualValues(t, 1, tagged.woken.Load())
+		s.Arrived("T", 1, 3, 7, nil)
+		require.EqualValues(t, 1, later.woken.Load())
+		require.Zero(t, s.Parked())
+	})
+}
+
+func TestDeadlineExpiresOnceAndOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(nil)
+		defer s.Close()
+		start := time.Now()
+		w := &waiter{}
+		require.True(t, s.Park(Key{"T", 0}, 1, start.Add(15*time.Second).UnixMilli(), w))
+		time.Sleep(14900 * time.Millisecond) // virtual time
+		require.Zero(t, w.ended.Load())
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		require.EqualValues(t, 1, w.ended.Load())
+		s.Arrived("T", 0, 0, 0, nil)
+		require.Zero(t, w.woken.Load())
+	})
+}
+
+func TestDropForgetsAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(nil)
+		defer s.Close()
+		gone, stays := &waiter{}, &waiter{}
+		deadline := time.Now().Add(time.Second).UnixMilli()
+		require.True(t, s.Park(Key{"T", 0}, 1, deadline, gone))
+		require.True(t, s.Park(Key{"T", 0}, 2, deadline, stays))
+		s.Drop(1)
+		require.Equal(t, 1, s.Parked())
+		s.Arrived("T", 0, 0, 0, nil)
+		require.Zero(t, gone.woken.Load()+gone.ended.Load())
+		require.EqualValues(t, 1, stays.woken.Load())
+	})
+}
+
+func TestParkRefusesBeyondItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Clock: clock.System, MaxWaits: 2, MaxOffset: func(string, int32) codec.QueueOffset { return 0 }})
+		defer s.Close()
+		deadline := time.Now().Add(time.Second).UnixMilli()
+		require.True(t, s.Park(Key{"T", 0}, 1, deadline, &waiter{}))
+		require.True(t, s.Park(Key{"T", 1}, 1, deadline, &waiter{}))
+		require.False(t, s.Park(Key{"T", 2}, 1, deadline, &waiter{}))
+	})
+}
+
+// Every message wakes the one who parked for it, however parking and arrival interleave (case B10).
+func TestNoLostWakeUp(t *testing.T) {
+	var end atomic.Int64
+	s := newService(func(string, int32) codec.QueueOffset { return codec.QueueOffset(end.Load()) })
+	defer s.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 5000 {
+		var wg sync.WaitGroup
+		wg.Add(2)
+		w := &waiter{want: codec.QueueOffset(i)}
+		woken := make(chan struct{})
+		w.done = func() { close(woken) }
+		spin := rng.IntN(300)
+		go func() {
+			defer wg.Done()
+			s.Park(Key{"T", 0}, 1, never, w)
+		}()
+		go func() {
+			defer wg.Done()
+			for range spin {
+				_ = end.Load()
+			}
+			end.Store(int64(i) + 1) // the queue has grown
+			s.Arrived("T", 0, codec.QueueOffset(i), 0, nil)
+		}()
+		wg.Wait()
+		<-woken
+		require.EqualValues(t, 1, w.woken.Load())
+	}
+	require.Zero(t, s.Parked())
+}
