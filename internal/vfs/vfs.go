@@ -15,6 +15,9 @@ var (
 	// ErrMapped answers File.Truncate and FS.Create when the file would end inside a live mapping of this process:
 	// touching the lost pages would raise SIGBUS.
 	ErrMapped = errors.New("vfs: file is mapped past the new end")
+	// ErrHole answers File.Map of a MemFS for a writable mapping over pages that neither Allocate nor WriteAt has
+	// reserved: on a full disk the first store there would raise SIGBUS.
+	ErrHole = errors.New("vfs: writable mapping over a hole, Allocate it first")
 	// ErrMapRange answers File.Map when the range is empty or ends past the end of the file, and the calls of
 	// Mapping when their range is not inside the mapping.
 	ErrMapRange = errors.New("vfs: range is not inside the file or mapping")
