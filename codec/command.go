@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -38,6 +39,51 @@ func (f *Field) Text() string {
 		return string(f.Value)
 	}
 	return string(appendUnescaped(nil, f.Value))
+}
+
+// text is the value without escapes: Value itself, or a copy appended to scratch, which grows as needed.
+func (f *Field) text(scratch *[]byte) []byte {
+	if !f.Escaped {
+		return f.Value
+	}
+	at := len(*scratch)
+	*scratch = appendUnescaped(*scratch, f.Value)
+	return (*scratch)[at:len(*scratch):len(*scratch)]
+}
+
+// int32Into reads a decimal number; want is "int32" if there is none.
+func (f *Field) int32Into(dst *int32) (want string) {
+	v, ok := f.int()
+	if !ok || v != int64(int32(v)) {
+		return "int32"
+	}
+	*dst = int32(v)
+	return ""
+}
+
+// int64Into reads a decimal number; want is "int64" if there is none.
+func (f *Field) int64Into(dst *int64) (want string) {
+	v, ok := f.int()
+	if !ok {
+		return "int64"
+	}
+	*dst = v
+	return ""
+}
+
+func (f *Field) int() (int64, bool) {
+	if f.Escaped {
+		return parseInt(appendUnescaped(nil, f.Value))
+	}
+	return parseInt(f.Value)
+}
+
+// isTrue is Java's Boolean.parseBoolean.
+func (f *Field) isTrue() bool {
+	if f.Escaped {
+		return strings.EqualFold(f.Text(), "true")
+	}
+	return len(f.Value) == 4 && strings.EqualFold(string(f.Value), "true")
 }
 
 // Command is a remoting command, request or response (Java RemotingCommand). A Command is reused for many frames:

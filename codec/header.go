@@ -11,17 +11,22 @@ import (
 // HeaderError tells which field of a request's header is missing or unreadable. The broker answers it with
 // INVALID_PARAMETER and this text (case B03), where Java logs and then usually fails on a null.
 type HeaderError struct {
-	Field string
-	Value string // "" when the field is missing
-	Want  string // "required", "int32", "int64", "bool", …
+	Field  string
+	Letter string // the short name of a V2 send header under which the field travels, else ""
+	Value  string // "" when the field is missing
+	Want   string // "required", "int32", "int64", "bool", …
 }
 
 // Error names the field.
 func (e *HeaderError) Error() string {
-	if e.Want == "required" {
-		return fmt.Sprintf("the header field %q is missing", e.Field)
+	letter := ""
+	if e.Letter != "" {
+		letter = " (" + e.Letter + ")"
 	}
-	return fmt.Sprintf("the header field %q has the value %q, which is no %s", e.Field, e.Value, e.Want)
+	if e.Want == "required" {
+		return fmt.Sprintf("the header field %q%s is missing", e.Field, letter)
+	}
+	return fmt.Sprintf("the header field %q%s has the value %q, which is no %s", e.Field, letter, e.Value, e.Want)
 }
 
 // headerField is one bound field of a header struct.
@@ -130,8 +135,8 @@ func setHeaderField(dst reflect.Value, f headerField, text string) error {
 	return nil
 }
 
-// EncodeHeader adds the fields of a header struct to c: primitives always, nil pointers and empty strings left out
-// (Java: boxed fields only if not null).
+// EncodeHeader adds the fields of a header struct to c: primitives and required fields always, nil pointers and empty
+// optional strings left out (Java: boxed fields only if not null).
 func EncodeHeader(c *Command, header any) {
 	v := reflect.Indirect(reflect.ValueOf(header))
 	for _, f := range headerPlan(v.Type()) {
@@ -144,7 +149,7 @@ func EncodeHeader(c *Command, header any) {
 		}
 		switch f.kind {
 		case reflect.String:
-			if src.Len() > 0 {
+			if src.Len() > 0 || f.required {
 				c.Set(f.name, src.String())
 			}
 		case reflect.Bool:

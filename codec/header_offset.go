@@ -36,7 +36,9 @@ type SearchOffsetRequestHeader struct {
 }
 
 // Upper tells whether the upper boundary is asked for: "upper" in any case; everything else is the lower one.
-func (h *SearchOffsetRequestHeader) Upper() bool { return strings.EqualFold(h.BoundaryType, BoundaryUpper) }
+func (h *SearchOffsetRequestHeader) Upper() bool {
+	return strings.EqualFold(h.BoundaryType, BoundaryUpper)
+}
 
 // GetMaxOffsetRequestHeader is for GET_MAX_OFFSET (30).
 type GetMaxOffsetRequestHeader struct {

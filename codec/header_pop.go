@@ -82,8 +82,6 @@ type NotificationRequestHeader struct {
 	BornTime      int64  `ext:"bornTime,required"` // milliseconds
 	Order         bool   `ext:"order"`
 	AttemptID     string `ext:"attemptId"`
-	ExpType       string `ext:"expType"`
-	Exp           string `ext:"exp"`
 }
 
 // NotificationResponseHeader answers NOTIFICATION.

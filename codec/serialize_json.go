@@ -369,11 +369,17 @@ func (c *Command) appendJSON(dst []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendJSONString quotes s as fastjson does: control characters, quote and backslash escaped, the rest raw.
+// appendJSONString quotes s as fastjson does.
 func appendJSONString(dst, s []byte) []byte {
-	dst = append(dst, '"')
+	return append(appendJSONEscaped(append(dst, '"'), s), '"')
+}
+
+// appendJSONEscaped writes the content of a JSON string as fastjson does: control characters, quote and backslash
+// escaped, the rest raw.
+func appendJSONEscaped[T string | []byte](dst []byte, s T) []byte {
 	start := 0
-	for i, c := range s {
+	for i := range len(s) {
+		c := s[i]
 		if c >= 0x20 && c != '"' && c != '\\' {
 			continue
 		}
@@ -396,5 +402,5 @@ func appendJSONString(dst, s []byte) []byte {
 			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
 	}
-	return append(append(dst, s[start:]...), '"')
+	return append(dst, s[start:]...)
 }
