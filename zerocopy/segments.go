@@ -1,5 +1,3 @@
-// Package zerocopy carries message bytes from a mapped file to a socket without passing them through the Go heap:
-// Segments are ranges of mappings, each holding a reference on the file behind it.
 package zerocopy
 
 // Owner is what keeps the memory behind a segment alive: a mapped file. Release is called exactly once for every
