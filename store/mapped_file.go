@@ -1,0 +1,345 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"sync/atomic"
+
+	"skylark/internal/vfs"
+)
+
+// Sizes of the pieces in which a sparse file (a ConsumeQueue) gets blocks: the first, and how much larger each next one
+// makes the reserved part. A 6 MB file takes five steps, and a queue of a few messages 64 KiB of disk.
+const (
+	firstReserveBytes = 64 << 10
+	reserveGrowth     = 4
+)
+
+// errFileFull answers an append that does not fit into the rest of the file.
+var errFileFull = errors.New("store: mapped file is full")
+
+// mappedFile is one file of a mappedFileQueue (Java DefaultMappedFile): fixed size, named by the offset of its first
+// byte, read and written through shared mappings. The descriptor is closed once a mapping exists.
+//
+// # Lifetime
+//
+// refs counts the queue that owns the file (one) and every reader of its bytes. Deleting a file unlinks it at once and
+// drops the owner's reference; the mappings go with the last Release. Bytes may be touched only while a reference is
+// held, because touching an unmapped page kills the process.
+//
+// # Positions
+//
+// One writer at a time appends: it copies behind wrotePosition and then moves it, so whoever loads wrotePosition may
+// read everything before it. flushedPosition <= wrotePosition is durable. Every byte behind wrotePosition is zero:
+// recovery guarantees it (see cut), because a stale record left there could be taken for a new one after the next crash.
+//
+// # No SIGBUS
+//
+// A store into a page without a block raises SIGBUS when the disk is full. So the writable mapping ends at reserved,
+// below which every byte has a block: all of a commit log file from its creation on, a growing part of a ConsumeQueue
+// file (thousands of queues with few entries must not cost 6 MB of disk each). Files found at the start are mapped
+// read-only until somebody appends. When the reserved part grows, a larger mapping of the same pages takes over as the
+// current view; readers may still be in the old one, so that one stays until the file goes: address space, not memory.
+type mappedFile struct {
+	fs       vfs.FS
+	path     string
+	fileFrom int64 // offset of the first byte in the queue
+	size     int64
+
+	wrotePosition   atomic.Int64
+	flushedPosition atomic.Int64
+	// populated is the end of the pages that were faulted in for writing ahead of the writer.
+	populated atomic.Int64
+	// storeTimestamp is that of the last record written, ms.
+	storeTimestamp atomic.Int64
+
+	refs atomic.Int64
+	view atomic.Pointer[mappedView]
+	live *atomic.Int64 // mappings of the queue that exist; tests want it to reach zero
+
+	reserved int64         // end of the writable view, 0 while mapped read-only; owned by the writer
+	old      []*mappedView // earlier views; owned by the writer, then by the last Release
+}
+
+// mappedView is one mapping of [0, len(bytes)).
+type mappedView struct {
+	mapping vfs.Mapping
+	bytes   []byte
+}
+
+// createMappedFile makes a file of size zero bytes. With reserve it gets all its blocks now and its length is durable;
+// without it stays sparse. On failure nothing is left behind; a full disk is syscall.ENOSPC.
+func createMappedFile(fs vfs.FS, path string, from, size int64, reserve bool, live *atomic.Int64) (*mappedFile, error) {
+	mf := &mappedFile{fs: fs, path: path, fileFrom: from, size: size, live: live}
+	f, err := fs.Create(path) // what a crash brought back under this name is stale
+	if err == nil {
+		err = errors.Join(f.Truncate(size), f.Close())
+	}
+	switch {
+	case err != nil:
+	case reserve:
+		if err = mf.reserve(size); err == nil {
+			err = mf.withFile(vfs.File.Sync)
+		}
+	default:
+		err = mf.reserve(1)
+	}
+	if err != nil {
+		if mf.view.Load() != nil {
+			err = errors.Join(err, mf.unmapViews())
+		}
+		err = errors.Join(err, ignoreNotExist(fs.Remove(path)))
+		return nil, fmt.Errorf("store: create %s of %d bytes: %w", path, size, err)
+	}
+	mf.refs.Store(1)
+	return mf, nil
+}
+
+// openMappedFile maps an existing file of exactly size bytes for reading, all of them taken as written and flushed.
+func openMappedFile(fs vfs.FS, path string, from, size int64, live *atomic.Int64) (*mappedFile, error) {
+	mf := &mappedFile{fs: fs, path: path, fileFrom: from, size: size, live: live}
+	err := mf.withFile(func(f vfs.File) error { return mf.mapView(f, size, false) })
+	if err != nil {
+		return nil, fmt.Errorf("store: map %s: %w", path, err)
+	}
+	mf.refs.Store(1)
+	mf.setPosition(size)
+	return mf, nil
+}
+
+// withFile opens the file for one operation.
+func (mf *mappedFile) withFile(op func(f vfs.File) error) error {
+	f, err := mf.fs.OpenReadWrite(mf.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(op(f), f.Close())
+}
+
+// mapView makes a mapping of [0, size) the current view.
+func (mf *mappedFile) mapView(f vfs.File, size int64, writable bool) error {
+	mapping, err := f.Map(size, writable)
+	if err != nil {
+		return err
+	}
+	mf.live.Add(1)
+	if v := mf.view.Load(); v != nil {
+		mf.old = append(mf.old, v)
+	}
+	mf.view.Store(&mappedView{mapping: mapping, bytes: mapping.Bytes()})
+	return nil
+}
+
+// reserve gives [0, end), and some more of a sparse file, blocks and a writable mapping.
+func (mf *mappedFile) reserve(end int64) error {
+	if end <= mf.reserved {
+		return nil
+	}
+	target := max(firstReserveBytes, mf.reserved)
+	for target < end {
+		target *= reserveGrowth
+	}
+	target = min(target, mf.size)
+	err := mf.withFile(func(f vfs.File) error {
+		if err := f.Allocate(0, target); err != nil {
+			return err
+		}
+		return mf.mapView(f, target, true)
+	})
+	if err != nil {
+		return fmt.Errorf("store: reserve %s up to %d: %w", mf.path, target, err)
+	}
+	mf.reserved = target
+	return nil
+}
+
+// Acquire takes a reference; false means that the file is gone.
+func (mf *mappedFile) Acquire() bool {
+	for {
+		refs := mf.refs.Load()
+		if refs <= 0 {
+			return false
+		}
+		if mf.refs.CompareAndSwap(refs, refs+1) {
+			return true
+		}
+	}
+}
+
+// Release gives a reference back (zerocopy.Owner). The last one unmaps in a goroutine of its own: taking a GiB of
+// pages out of the page table lasts milliseconds, and the last reader may be an event loop. It happens once a file.
+func (mf *mappedFile) Release() {
+	switch refs := mf.refs.Add(-1); {
+	case refs == 0:
+		go mf.unmap()
+	case refs < 0:
+		panic("store: BUG: reference of " + mf.path + " released twice")
+	}
+}
+
+func (mf *mappedFile) unmap() {
+	if err := mf.unmapViews(); err != nil {
+		// A second unmap is what the reference count rules out, and the kernel has no other reason.
+		panic("store: BUG: " + err.Error())
+	}
+}
+
+func (mf *mappedFile) unmapViews() error {
+	var errs []error
+	for _, v := range append(mf.old, mf.view.Load()) {
+		errs = append(errs, v.mapping.Unmap())
+		mf.live.Add(-1)
+	}
+	mf.old = nil
+	mf.view.Store(nil)
+	return errors.Join(errs...)
+}
+
+// data is the mapped part, which has at least the written bytes; the caller holds a reference.
+func (mf *mappedFile) data() []byte { return mf.view.Load().bytes }
+
+// end is the offset in the queue behind the last written byte.
+func (mf *mappedFile) end() int64 { return mf.fileFrom + mf.wrotePosition.Load() }
+
+// full tells that nothing can be appended any more.
+func (mf *mappedFile) full() bool { return mf.wrotePosition.Load() == mf.size }
+
+// contains tells whether the byte at a queue offset belongs to this file.
+func (mf *mappedFile) contains(offset int64) bool {
+	return offset >= mf.fileFrom && offset < mf.fileFrom+mf.size
+}
+
+// slice is [pos, pos+n) of the written part; ok is false when that is not all written or the file is gone. The
+// caller owns one reference then.
+func (mf *mappedFile) slice(pos, n int64) (b []byte, ok bool) {
+	if pos < 0 || n < 0 || pos+n > mf.wrotePosition.Load() || !mf.Acquire() {
+		return nil, false
+	}
+	return mf.data()[pos : pos+n : pos+n], true
+}
+
+// append copies b behind the written part. errFileFull: it does not fit. One writer at a time; no allocation, and no
+// system call but when a sparse file needs its next blocks.
+func (mf *mappedFile) append(b []byte) error {
+	pos := mf.wrotePosition.Load()
+	next := pos + int64(len(b))
+	if next > mf.size {
+		return errFileFull
+	}
+	if next > mf.reserved {
+		if err := mf.reserve(next); err != nil {
+			return err
+		}
+	}
+	copy(mf.data()[pos:next], b)
+	mf.wrotePosition.Store(next)
+	return nil
+}
+
+// setPosition declares [0, pos) as written and flushed.
+func (mf *mappedFile) setPosition(pos int64) {
+	mf.wrotePosition.Store(pos)
+	mf.flushedPosition.Store(pos)
+	mf.populated.Store(pos)
+}
+
+// cut makes pos the end and every byte behind it zero, without reading or writing them: the file is shortened and
+// grown again, and mapped read-only until the next append. This is for recovery, while nobody else has a reference.
+// The new end is durable when cut returns.
+func (mf *mappedFile) cut(pos int64) error {
+	if refs := mf.refs.Load(); refs != 1 {
+		panic(fmt.Sprintf("store: BUG: cut of %s with %d references", mf.path, refs))
+	}
+	err := mf.unmapViews()
+	if err == nil {
+		mf.reserved = 0
+		err = mf.withFile(func(f vfs.File) error {
+			if err := f.Truncate(pos); err != nil {
+				return err
+			}
+			if err := errors.Join(f.Truncate(mf.size), f.Sync()); err != nil {
+				return err
+			}
+			return mf.mapView(f, mf.size, false)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("store: cut %s at %d: %w", mf.path, pos, err)
+	}
+	mf.setPosition(pos)
+	return nil
+}
+
+// clearTail moves the end back to pos while the store runs; what was written behind it is zeroed, on the disk too.
+// Nobody may append or flush meanwhile.
+func (mf *mappedFile) clearTail(pos int64) error {
+	wrote := mf.wrotePosition.Load()
+	if pos >= wrote {
+		return nil
+	}
+	if err := mf.reserve(wrote); err != nil { // a file of an earlier run is mapped read-only
+		return err
+	}
+	mf.wrotePosition.Store(pos)
+	mf.flushedPosition.Store(min(pos, mf.flushedPosition.Load()))
+	v := mf.view.Load()
+	clear(v.bytes[pos:wrote])
+	if err := v.mapping.Sync(pos, wrote-pos); err != nil {
+		return fmt.Errorf("store: clear %s from %d: %w", mf.path, pos, err)
+	}
+	return nil
+}
+
+// flush makes everything written so far durable and moves flushedPosition. One flusher at a time.
+func (mf *mappedFile) flush() error {
+	from, to := mf.flushedPosition.Load(), mf.wrotePosition.Load()
+	if from >= to {
+		return nil
+	}
+	if err := mf.view.Load().mapping.Sync(from, to-from); err != nil {
+		return fmt.Errorf("store: flush %s [%d,%d): %w", mf.path, from, to, err)
+	}
+	mf.flushedPosition.Store(to)
+	return nil
+}
+
+// dirtyPages counts the pages between the flushed and the written position, as Java does.
+func (mf *mappedFile) dirtyPages() int64 {
+	return mf.wrotePosition.Load()/vfs.PageSize - mf.flushedPosition.Load()/vfs.PageSize
+}
+
+// resident tells whether all of [pos, pos+n) is in memory. Unknown counts as resident: where the system cannot say,
+// assuming "cold" would send every read to the slow path.
+func (mf *mappedFile) resident(pos, n int64) bool {
+	in, err := mf.view.Load().mapping.Resident(pos, n)
+	return err != nil || in
+}
+
+// populate faults the pages of [pos, pos+n) in for writing.
+func (mf *mappedFile) populate(pos, n int64) error {
+	return mf.view.Load().mapping.Advise(pos, n, vfs.AdvisePopulateWrite)
+}
+
+// prefetch faults the pages of [pos, pos+n) in for reading; it waits for the disk.
+func (mf *mappedFile) prefetch(pos, n int64) error {
+	return mf.view.Load().mapping.Advise(pos, n, vfs.AdvisePopulateRead)
+}
+
+// destroy unlinks the file and drops the owner's reference; readers keep the bytes until they release theirs.
+func (mf *mappedFile) destroy() error {
+	err := ignoreNotExist(mf.fs.Remove(mf.path))
+	mf.Release()
+	if err != nil {
+		return fmt.Errorf("store: delete %s: %w", mf.path, err)
+	}
+	return nil
+}
+
+// ignoreNotExist is err unless it says that the file is missing.
+func ignoreNotExist(err error) error {
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
