@@ -16,12 +16,12 @@ const (
 	TempSuffix = ".tmp"
 )
 
-// MaxReadFileBytes is the largest file ReadFile takes into memory. The largest configuration file, consumerOffset.json
-// of a broker with a million group-topic pairs, is near 100 MiB.
+// MaxReadFileBytes is the largest file ReadFile takes into memory. The largest configuration file,
+// consumerOffset.json of a broker with a million group-topic pairs, is near 100 MiB.
 const MaxReadFileBytes = 1 << 30
 
-// ReadFile returns the whole content of a file. A missing file is fs.ErrNotExist; one larger than MaxReadFileBytes is
-// refused before anything is allocated.
+// ReadFile returns the whole content of a file. A missing file is fs.ErrNotExist; one larger than
+// MaxReadFileBytes is refused before anything is allocated.
 func ReadFile(fsys FS, name string) (data []byte, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -44,16 +44,19 @@ func ReadFile(fsys FS, name string) (data []byte, err error) {
 	return data[:n], nil
 }
 
-// WriteFileAtomic replaces the content of a file so that a crash at any point leaves the old or the new content under
-// name, whole. With backup the old content is kept as name + ".bak". It returns after everything is durable.
+// WriteFileAtomic replaces the content of a file so that a crash at any point leaves the old or the new
+// content under name, whole. With backup the old content is kept as name + ".bak". It returns after
+// everything is durable.
 //
-// Both contents are written and synced under a temporary name first, then the new content is renamed, and the backup
-// last. Java's MixAll.string2File writes the backup first; if the file was damaged before, a crash between its two
-// writes leaves two damaged files and no good one. Here the backup changes only after the file itself is good.
+// Both contents are written and synced under a temporary name first, then the new content is renamed, and
+// the backup last. Java's MixAll.string2File writes the backup first; if the file was damaged before, a
+// crash between its two writes leaves two damaged files and no good one. Here the backup changes only after
+// the file itself is good.
 //
-// The temporary names are fixed (".tmp", ".bak.tmp"): a leftover of a crash is overwritten or removed by the next call,
-// and there is never more than one of each. Calls for the same name must not overlap. On failure the temporary files
-// are removed and the previous content stands.
+// The temporary names are fixed (".tmp", ".bak.tmp"): a leftover of a crash is overwritten or removed by
+// the next call, and there is never more than one of each. Calls for the same name must not overlap. On
+// failure the temporary files are removed and the previous content stands; if it was SyncDir that failed,
+// the new content is visible and either one may be there after a crash.
 func WriteFileAtomic(fsys FS, name string, data []byte, backup bool) error {
 	temp, backupTemp := name+TempSuffix, name+BackupSuffix+TempSuffix
 	if err := writeAtomic(fsys, name, data, backup); err != nil {
@@ -115,11 +118,12 @@ func removeIfExists(fsys FS, name string) error {
 	return nil
 }
 
-// MkdirAllSync is MkdirAll whose result survives a crash: it syncs the parent of every directory it creates. Without it
-// a whole data directory can vanish although each file in it was synced.
+// MkdirAllSync is MkdirAll whose result survives a crash: it syncs the parent of every directory it
+// creates. Without it a whole data directory can vanish although each file in it was synced. The parent of
+// dir is synced even if dir exists: a process that was killed may have created it and not come to its sync.
 func MkdirAllSync(fsys FS, dir string) error {
 	dir = path.Clean(dir)
-	var created []string // innermost first
+	created := []string{dir} // innermost first; dir itself in any case
 	for at := dir; ; at = path.Dir(at) {
 		_, err := fsys.Stat(at)
 		if err == nil {
@@ -128,7 +132,9 @@ func MkdirAllSync(fsys FS, dir string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		created = append(created, at)
+		if at != dir {
+			created = append(created, at)
+		}
 		if at == path.Dir(at) {
 			break
 		}

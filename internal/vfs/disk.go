@@ -18,7 +18,7 @@ const (
 	dirPerm  fs.FileMode = 0o755
 )
 
-// maxInterrupted bounds how often one system call is repeated after EINTR or EAGAIN.
+// maxInterrupted bounds how often one system call is repeated after EINTR.
 const maxInterrupted = 1000
 
 // fileID names a file independently of its path, so that links and relative names meet in the tables below.
@@ -167,13 +167,29 @@ func idOf(info fs.FileInfo) (fileID, error) {
 	return fileID{dev: uint64(st.Dev), ino: st.Ino}, nil
 }
 
-// retryInterrupted repeats call while a signal (EINTR) or a passing shortage (EAGAIN) stops it.
+// retryInterrupted repeats call while a signal stops it.
 func retryInterrupted(call func() error) error {
 	for range maxInterrupted {
-		err := call()
-		if err != syscall.EINTR && err != syscall.EAGAIN {
+		if err := call(); err != syscall.EINTR {
 			return err
 		}
 	}
 	return syscall.EINTR
+}
+
+// withDescriptor makes a system call that package os does not know, repeated after EINTR. The descriptor
+// cannot be closed, and its number not be given to another file, while the call runs.
+func withDescriptor(f *os.File, call func(fd int) error) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var callErr error
+	err = conn.Control(func(fd uintptr) {
+		callErr = retryInterrupted(func() error { return call(int(fd)) })
+	})
+	if err != nil {
+		return err
+	}
+	return callErr
 }

@@ -35,8 +35,9 @@ func (f *diskFile) Stat() (fs.FileInfo, error) { return f.f.Stat() }
 // Fd implements File.
 func (f *diskFile) Fd() int { return int(f.f.Fd()) }
 
-// Close implements io.Closer. A descriptor of a file that this process holds locked is kept open until the lock is
-// released, because closing any descriptor of a file drops the process's record locks on it (fcntl(2)).
+// Close implements io.Closer. A descriptor of a file that this process holds locked is kept open until the
+// lock is released, because closing any descriptor of a file drops the process's record locks on it
+// (fcntl(2)).
 func (f *diskFile) Close() error {
 	if !f.closed.CompareAndSwap(false, true) {
 		return f.pathError("close", fs.ErrClosed)
@@ -46,6 +47,9 @@ func (f *diskFile) Close() error {
 
 // Sync implements File.
 func (f *diskFile) Sync() error {
+	if f.closed.Load() {
+		return f.pathError("fdatasync", fs.ErrClosed)
+	}
 	if err := syncData(f.f); err != nil {
 		return f.pathError("fdatasync", err)
 	}
@@ -75,6 +79,11 @@ func (f *diskFile) Truncate(size int64) error {
 
 // Allocate implements File. When it fails the file has its old length again.
 func (f *diskFile) Allocate(off, n int64) error {
+	return f.allocateWith(off, n, func() error { return fallocate(f.f, off, n) })
+}
+
+// allocateWith falls back to writing when the first way is not there.
+func (f *diskFile) allocateWith(off, n int64, first func() error) error {
 	if off < 0 || n <= 0 {
 		return f.pathError("allocate", syscall.EINVAL)
 	}
@@ -82,7 +91,7 @@ func (f *diskFile) Allocate(off, n int64) error {
 	if err != nil {
 		return err
 	}
-	err = fallocate(f.f, off, n)
+	err = first()
 	if isUnsupported(err) {
 		err = allocateByWriting(f.f, info.Size(), off, n)
 	}
@@ -97,8 +106,9 @@ func isUnsupported(err error) bool {
 		errors.Is(err, errors.ErrUnsupported)
 }
 
-// allocateByWriting reserves [off, off+n) on a file system without fallocate. Past the old end it writes zeros. Before
-// the old end it rewrites the blocks that read as zeros, which fills holes; nobody may write there meanwhile.
+// allocateByWriting reserves [off, off+n) on a file system without fallocate. Past the old end it writes
+// zeros. Before the old end it rewrites the blocks that read as zeros, which fills holes; nobody may write
+// there meanwhile.
 func allocateByWriting(f *os.File, oldSize, off, n int64) error {
 	zeros := make([]byte, zeroChunk)
 	buf := make([]byte, zeroChunk)

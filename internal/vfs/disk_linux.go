@@ -11,12 +11,12 @@ import (
 
 // fallocate reserves blocks and extends the file (mode 0); written blocks keep their content.
 func fallocate(f *os.File, off, n int64) error {
-	return retryInterrupted(func() error { return unix.Fallocate(int(f.Fd()), 0, off, n) })
+	return withDescriptor(f, func(fd int) error { return unix.Fallocate(fd, 0, off, n) })
 }
 
 // syncData writes content and size, not the times.
 func syncData(f *os.File) error {
-	return retryInterrupted(func() error { return unix.Fdatasync(int(f.Fd())) })
+	return withDescriptor(f, unix.Fdatasync)
 }
 
 func msync(pages []byte) error { return unix.Msync(pages, unix.MS_SYNC) }

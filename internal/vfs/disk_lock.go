@@ -14,13 +14,14 @@ import (
 
 // lockTable holds the record locks of this process. Two traits of POSIX locks make it necessary:
 //
-//   - They belong to the process, so a second F_SETLK from the same process succeeds. The table makes it ErrLocked.
-//   - Closing any descriptor of the file drops them. Lock therefore looks at the table before it opens the file, and
-//     diskFile.Close parks such descriptors here until the lock is released. Somebody who opens a locked file with
-//     package os and closes it still drops the lock.
+//   - They belong to the process, so a second F_SETLK from the same process succeeds. The table makes it
+//     ErrLocked.
+//   - Closing any descriptor of the file drops them. Lock therefore looks at the table before it opens the
+//     file, and diskFile.Close parks such descriptors here until the lock is released. Somebody who opens a
+//     locked file with package os and closes it still drops the lock.
 //
-// An open-file-description lock has neither trait, but mixing is what counts: Java's FileLock is a POSIX lock, and only
-// the same kind tells in F_GETLK who holds it (`lslocks` then names us as it names the JVM).
+// An open-file-description lock has neither trait, but mixing is what counts: Java's FileLock is a POSIX
+// lock, and only the same kind tells in F_GETLK who holds it (`lslocks` then names us as it names the JVM).
 type lockTable struct {
 	mu   sync.Mutex
 	held map[fileID]*diskLock
@@ -90,13 +91,9 @@ func (t *lockTable) lockOpen(f *os.File) (*diskLock, error) {
 // setLock sets or clears the record lock on byte 0, the range of Java's tryLock(0, 1, false).
 func setLock(f *os.File, kind int16) error {
 	record := unix.Flock_t{Type: kind, Whence: io.SeekStart, Start: 0, Len: 1}
-	for range maxInterrupted {
-		err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &record)
-		if err != syscall.EINTR {
-			return err
-		}
-	}
-	return syscall.EINTR
+	return withDescriptor(f, func(fd int) error {
+		return unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &record)
+	})
 }
 
 // Close releases the lock. A second call is fs.ErrClosed.

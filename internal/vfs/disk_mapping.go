@@ -145,8 +145,8 @@ func adviseDefault(a Advice) (flag int, ok bool) {
 	}
 }
 
-// touch faults every page in. For writing it adds zero with an atomic instruction: the page becomes dirty, the content
-// stays, and a store by another goroutine at the same time is not lost.
+// touch faults every page in. For writing it adds zero with an atomic instruction: the page becomes dirty,
+// the content stays, and a store by another goroutine at the same time is not lost.
 func touch(pages []byte, write bool) {
 	for pos := int64(0); pos < int64(len(pages)); pos += osPageSize {
 		word := (*uint32)(unsafe.Pointer(&pages[pos]))

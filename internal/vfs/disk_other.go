@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fallocate does not exist here; Allocate then writes zeros. (F_PREALLOCATE of macOS reserves past the end of the file
-// only, and APFS gives up the reservation when the file is closed.)
+// fallocate does not exist here; Allocate then writes zeros. (F_PREALLOCATE of macOS reserves past the end
+// of the file only, and APFS gives up the reservation when the file is closed.)
 func fallocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
 // syncData is os.File.Sync, which on macOS is F_FULLFSYNC: fsync alone stops at the drive's cache there.

@@ -16,8 +16,9 @@ import (
 type MemOptions struct {
 	// LimitBytes is the size of the partition; 0 is no limit. Files are charged by whole reserved pages.
 	LimitBytes int64
-	// RelaxedNames makes File.Sync and Mapping.Sync persist the file's name and those of the directories above it,
-	// as journaling file systems happen to do. The default is POSIX: a name is durable after SyncDir only.
+	// RelaxedNames makes File.Sync and Mapping.Sync persist the file's name and those of the directories
+	// above it, as journaling file systems happen to do. The default is POSIX: a name is durable after
+	// SyncDir only.
 	RelaxedNames bool
 	// Now stamps modification times; nil is time.Now, which testing/synctest fakes.
 	Now func() time.Time
@@ -25,20 +26,22 @@ type MemOptions struct {
 	Resident func(name string, off, n int64) (bool, error)
 }
 
-// MemFS is a crashable file system in memory. Every file has two images: the volatile one, which reads, writes and
-// mappings see, and the durable one, to which Sync copies. Every directory has durable entries and a list of operations
-// that no SyncDir has covered. CrashClone builds from them a file system as a power cut could have left it.
+// MemFS is a crashable file system in memory. Every file has two images: the volatile one, which reads,
+// writes and mappings see, and the durable one, to which Sync copies. Every directory has durable entries
+// and a list of operations that no SyncDir has covered. CrashClone builds from them a file system as a
+// power cut could have left it.
 //
 // MemFS is stricter than a disk, so that code which works here does not lean on luck:
-//   - Mapping.Sync copies the bytes it was asked for and nothing else of their pages (a disk rounds out to pages).
+//   - Mapping.Sync copies the bytes it was asked for and nothing else of their pages (a disk rounds out to
+//     pages).
 //   - Sync of a file does not persist its name (see MemOptions.RelaxedNames).
-//   - A writable mapping over pages that nobody reserved is refused with ErrHole. On a disk it is allowed, and raises
-//     SIGBUS when the disk is full at the first store.
-//   - When the last mapping of a small file goes away its memory is overwritten with 0xDB, so that reading after Unmap
-//     shows wrong bytes, and under the race detector a report.
+//   - A writable mapping over pages that nobody reserved is refused with ErrHole. On a disk it is allowed,
+//     and raises SIGBUS when the disk is full at the first store.
+//   - When the last mapping of a small file goes away its memory is overwritten with 0xDB, so that reading
+//     after Unmap shows wrong bytes, and under the race detector a report.
 //
-// One thing it cannot do: give a larger mapping of a file while a smaller one is live and the file has grown since; the
-// bytes would have to move. That is ErrMapRange.
+// One thing it cannot do: give a larger mapping of a file while a smaller one is live and the file has
+// grown since; the bytes would have to move. That is ErrMapRange.
 //
 // Paths are cleaned lexically and relative ones start at the root. There are no links and no permissions.
 //
@@ -144,7 +147,8 @@ func (m *MemFS) lookup(name string) (*memNode, error) {
 	return at, nil
 }
 
-// lookupParent walks to the directory that holds name and returns the last part. The root has no parent: EBUSY.
+// lookupParent walks to the directory that holds name and returns the last part. The root has no parent:
+// EBUSY.
 func (m *MemFS) lookupParent(name string) (*memNode, string, error) {
 	parts := splitPath(name)
 	if name == "" {
@@ -202,7 +206,8 @@ func (m *MemFS) Create(name string) (File, error) {
 	return m.newFile(node, name, true), nil
 }
 
-// openOrCreate finds a file or links a new one. A full partition has no room for a new name. The caller holds mu.
+// openOrCreate finds a file or links a new one. A full partition has no room for a new name. The caller
+// holds mu.
 func (m *MemFS) openOrCreate(name string) (*memNode, error) {
 	node, err := m.lookup(name)
 	if err == nil {
@@ -417,7 +422,8 @@ func (m *MemFS) SyncDir(dir string) error {
 	return nil
 }
 
-// Usage implements FS: what SetUsage said, else the limit and what is used of it (an unlimited partition has 1 TiB).
+// Usage implements FS: what SetUsage said, else the limit and what is used of it (an unlimited partition
+// has 1 TiB).
 func (m *MemFS) Usage(name string) (DiskUsage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // sectorSize is what a disk writes whole; a page caught in flight is torn at this grain.
 const sectorSize = 512
 
-// loss is how much of the unsynced state one crash takes. The two extremes are drawn often, because most mistakes show
-// at one of them.
+// loss is how much of the unsynced state one crash takes. The two extremes are drawn often, because most
+// mistakes show at one of them.
 type loss int
 
 const (
@@ -24,18 +24,19 @@ const (
 // CrashClone returns a new MemFS as the disk could look if the power went now. It holds
 //
 //   - everything that was synced;
-//   - of each directory, a random prefix of the operations since its last SyncDir (a rename between two directories
-//     happens in both or in neither, and takes along what came before it in each);
-//   - of each file, a random subset of the pages that differ from the durable image, some of them torn at 512 bytes;
-//     a size between the durable and the volatile one; a pending truncation done or not.
+//   - of each directory, a random prefix of the operations since its last SyncDir (a rename between two
+//     directories happens in both or in neither, and takes along what came before it in each);
+//   - of each file, a random subset of the pages that differ from the durable image, some of them torn at
+//     512 bytes; a size between the durable and the volatile one; a pending truncation done or not.
 //
-// The same seed and the same state give the same clone. Locks are free in the clone, limits and options are kept, and
-// nothing is shared with the original, which may go on.
+// The same seed and the same state give the same clone. Locks are free in the clone, limits and options are
+// kept, and nothing is shared with the original, which may go on.
 //
-// The caller quiesces the store first: no store into a mapping may run meanwhile, and what the storing goroutines did
-// must happen before this call (they have returned from a lock, channel or WaitGroup). Without that CrashClone still
-// gives a state that a disk could show, in which each page holds what it held at some instant during the call, and the
-// race detector stays silent; but the clone is then not a function of the seed.
+// The caller quiesces the store first: no store into a mapping may run meanwhile, and what the storing
+// goroutines did must happen before this call (they have returned from a lock, channel or WaitGroup).
+// Without that CrashClone still gives a state that a disk could show, in which each page holds what it held
+// at some instant during the call, and the race detector stays silent; but the clone is then not a function
+// of the seed.
 func (m *MemFS) CrashClone(seed uint64) *MemFS {
 	rng := rand.New(rand.NewPCG(seed, 0x9E3779B97F4A7C15))
 	c := crash{rng: rng, loss: loseSome}
@@ -47,8 +48,8 @@ func (m *MemFS) CrashClone(seed uint64) *MemFS {
 	return m.clone(&c)
 }
 
-// CloneAll returns a new MemFS with everything that is visible now, all of it durable: what a clean shutdown leaves.
-// The rule of CrashClone about stores into mappings holds.
+// CloneAll returns a new MemFS with everything that is visible now, all of it durable: what a clean
+// shutdown leaves. The rule of CrashClone about stores into mappings holds.
 func (m *MemFS) CloneAll() *MemFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +80,8 @@ func (c *crash) names(root *memNode) map[*memNode]*nameState {
 	states := make(map[*memNode]*nameState)
 	collectDirs(root, states)
 	dirs := slices.SortedFunc(maps.Keys(states), func(a, b *memNode) int { return cmp.Compare(a.id, b.id) })
-	cuts := make([]uint64, len(dirs)) // drawn before anything is applied, so that coupling does not shift the draws
+	// All are drawn before anything is applied, so that coupled renames do not shift the draws.
+	cuts := make([]uint64, len(dirs))
 	for i, dir := range dirs {
 		cuts[i] = c.cut(states[dir].pending)
 	}
@@ -90,7 +92,8 @@ func (c *crash) names(root *memNode) map[*memNode]*nameState {
 	return states
 }
 
-// collectDirs finds every directory that the disk knows of, might know of, or whose pending operations involve.
+// collectDirs finds every directory that the disk knows of, might know of, or whose pending operations
+// involve.
 func collectDirs(dir *memNode, states map[*memNode]*nameState) {
 	if states[dir] != nil {
 		return
@@ -146,9 +149,10 @@ func (m *MemFS) copyDir(c *crash, to, from *memNode, states map[*memNode]*nameSt
 
 // copyTo fills the empty content to with what a crash leaves of d.
 //
-// A pending truncation comes first. If it did not happen, neither did the growth after it: the old size and the old
-// bytes past the cut are back, and only what was written below the cut can have reached the disk. If it happened, or
-// there was none, the size is anything from the durable to the volatile one, and every page may be old, new or torn.
+// A pending truncation comes first. If it did not happen, neither did the growth after it: the old size and
+// the old bytes past the cut are back, and only what was written below the cut can have reached the disk.
+// If it happened, or there was none, the size is anything from the durable to the volatile one, and every
+// page may be old, new or torn.
 func (d *memData) copyTo(to *memData, c *crash) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -14,7 +14,8 @@ const (
 	maxMemFile = 8 << 30
 	// maxMemGrowth is the most a file's memory grows ahead of need.
 	maxMemGrowth = 1 << 20
-	// poisonLimit is the largest mapping whose memory is poisoned when it goes away; it costs a copy of the file.
+	// poisonLimit is the largest mapping whose memory is poisoned when it goes away; it costs a copy of the
+	// file.
 	poisonLimit = 16 << 20
 	poisonByte  = 0xDB
 )
@@ -24,12 +25,13 @@ type memPage [PageSize]byte
 
 // memData is the content of a file.
 //
-// The volatile image is a list of extents that follow each other without a gap, each a whole number of pages. Growing
-// adds an extent and moves nothing, so the first extent can be mapped; Map joins all into one when it needs more than
-// the first and nothing is mapped. Bytes past size are zero.
+// The volatile image is a list of extents that follow each other without a gap, each a whole number of
+// pages. Growing adds an extent and moves nothing, so the first extent can be mapped; Map joins all into
+// one when it needs more than the first and nothing is mapped. Bytes past size are zero.
 //
-// The durable image is a slice of pages in which nil is a page of zeros. lowSize is the smallest size since the last
-// Sync: durable bytes beyond it belong to a content that was cut off, and after a crash the cut may have happened or not.
+// The durable image is a slice of pages in which nil is a page of zeros. lowSize is the smallest size since
+// the last Sync: durable bytes beyond it belong to a content that was cut off, and after a crash the cut
+// may have happened or not.
 type memData struct {
 	space *memSpace
 
@@ -137,8 +139,8 @@ func (d *memData) writeAt(p []byte, off int64, now time.Time) (int, error) {
 	return done, err
 }
 
-// reserve charges the pages of [off, end) and returns how far it got: the end, or the start of the page the partition
-// had no room for, with ENOSPC. With all it is everything or nothing.
+// reserve charges the pages of [off, end) and returns how far it got: the end, or the start of the page the
+// partition had no room for, with ENOSPC. With all it is everything or nothing.
 func (d *memData) reserve(off, end int64, all bool) (int64, error) {
 	from, to := off/PageSize, pagesIn(end)
 	if all {
@@ -277,7 +279,8 @@ func (d *memData) mapRange(size int64, writable bool) ([]byte, error) {
 	return d.extents[0][:size:size], nil
 }
 
-// unmapRange undoes mapRange. After the last mapping of a small file its memory is poisoned; the content moves.
+// unmapRange undoes mapRange. After the last mapping of a small file its memory is poisoned; the content
+// moves.
 func (d *memData) unmapRange(size int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -375,9 +378,9 @@ func setPage(pages []*memPage, number int64, page memPage) []*memPage {
 	return pages
 }
 
-// peek copies volatile bytes without the race detector looking, because the kernel's own reads in msync, fdatasync and
-// write-back are not seen by it either: a flush of bytes that were published may run while other bytes of the same page
-// are being stored. What is torn by that is torn on a disk as well.
+// peek copies volatile bytes without the race detector looking, because the kernel's own reads in msync,
+// fdatasync and write-back are not seen by it either: a flush of bytes that were published may run while
+// other bytes of the same page are being stored. What is torn by that is torn on a disk as well.
 func (d *memData) peek(dst []byte, off int64) {
 	done := 0
 	d.spans(off, int64(len(dst)), func(piece []byte) { done += copyUnseen(dst[done:], piece) })

@@ -19,8 +19,8 @@ type nameState struct {
 	pending []*nameOp // in the order they happened
 }
 
-// nameOp is a create, remove or rename. A rename between two directories stands in both pending lists, and takes place
-// in both or in none.
+// nameOp is a create, remove or rename. A rename between two directories stands in both pending lists, and
+// takes place in both or in none.
 type nameOp struct {
 	seq     uint64 // the order over all directories
 	effects []nameEffect
@@ -72,8 +72,9 @@ func setEntry(entries map[string]*memNode, e nameEffect) {
 // liveNames is the stateOf of a running MemFS.
 func liveNames(dir *memNode) *nameState { return &dir.dir.nameState }
 
-// persistNames makes the pending operations of dir durable up to and including sequence upTo, in order. Where one of
-// them is a rename from or to another directory, it takes along what that directory did before it.
+// persistNames makes the pending operations of dir durable up to and including sequence upTo, in order.
+// Where one of them is a rename from or to another directory, it takes along what that directory did before
+// it.
 func persistNames(stateOf func(*memNode) *nameState, dir *memNode, upTo uint64) {
 	state := stateOf(dir)
 	for len(state.pending) > 0 && state.pending[0].seq <= upTo {
@@ -89,7 +90,8 @@ func persistNames(stateOf func(*memNode) *nameState, dir *memNode, upTo uint64) 
 	}
 }
 
-// persistNameOf makes the path of a node durable, as a journal does (MemOptions.RelaxedNames). The caller holds mu.
+// persistNameOf makes the path of a node durable, as a journal does (MemOptions.RelaxedNames). The caller
+// holds mu.
 func (m *MemFS) persistNameOf(node *memNode) {
 	for ; node.parent != nil; node = node.parent {
 		pending := node.parent.dir.pending
