@@ -122,6 +122,13 @@ type GetResult struct {
 	SuggestSlave bool
 }
 
+// QueueEntry is one entry of a ConsumeQueue.
+type QueueEntry struct {
+	PhyOffset PhyOffset
+	Size      int32 // bytes of the record
+	TagsCode  int64 // tag hash; in the schedule topic the time the message is due (ms)
+}
+
 // Boundary picks the end of a run of equal store times in a search by time (Java BoundaryType).
 type Boundary uint8
 

@@ -1,0 +1,313 @@
+package schedule
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skylark/codec"
+	"skylark/internal/clock"
+	"skylark/internal/vfs"
+	"skylark/store"
+)
+
+// Store is what the service needs of a message store.
+type Store interface {
+	QueueEntries(topic string, queueID int32, from codec.QueueOffset, count int) []store.QueueEntry
+	ReadRecord(p codec.PhyOffset, buf []byte) ([]byte, error)
+	Append(m *codec.Message) store.PutResult
+	Durable(end codec.PhyOffset, timeout time.Duration, done func(store.PutStatus)) bool
+	MinOffset(topic string, queueID int32) codec.QueueOffset
+	MaxOffset(topic string, queueID int32) codec.QueueOffset
+}
+
+// Options of the service.
+type Options struct {
+	Levels Levels
+	Store  Store
+	FS     vfs.FS
+	// File is config/delayOffset.json.
+	File string
+	// FlushInterval is how often changed offsets are written (Java flushDelayOffsetInterval).
+	FlushInterval time.Duration
+	Clock         clock.Clock
+	Log           *slog.Logger
+	// Delivered counts a message that went to its real topic.
+	Delivered func(topic string, level int, latenessMillis int64)
+}
+
+// Limits of one turn of the service.
+const (
+	entriesPerRead = 64
+	// retryDelay is the pause of a level whose message could not be put (Java DELAY_FOR_A_PERIOD).
+	retryDelay = 500 * time.Millisecond
+	// durableTimeout bounds the wait before offsets are written.
+	durableTimeout = 10 * time.Second
+)
+
+// ScheduleMessageService delivers what is due.
+type ScheduleMessageService struct {
+	o      Options
+	levels []level
+	wake   chan struct{}
+	stop   chan struct{}
+	done   chan struct{}
+	dirty  atomic.Bool
+	saveMu sync.Mutex
+	file   offsetFile
+	buf    []byte
+}
+
+// level is the state of one delay level. offset and end are read by other goroutines.
+type level struct {
+	offset  atomic.Int64 // queue offset of the next message to deliver
+	arrived atomic.Bool  // something came since the level was found empty
+	end     atomic.Int64 // physical offset that has to be durable before offset may be written
+	next    int64        // due time of the message at offset in ms, 0 = none known
+	late    atomic.Int64 // ms that the last delivery was late
+	_       [16]byte     // the levels are updated by different goroutines
+}
+
+// New makes the service; Load and Start follow.
+func New(o Options) *ScheduleMessageService {
+	if o.Delivered == nil {
+		o.Delivered = func(string, int, int64) {}
+	}
+	if o.FlushInterval <= 0 {
+		o.FlushInterval = 10 * time.Second
+	}
+	return &ScheduleMessageService{o: o, levels: make([]level, o.Levels.Max()+1), wake: make(chan struct{}, 1),
+		stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+// Levels is the table in force.
+func (s *ScheduleMessageService) Levels() Levels { return s.o.Levels }
+
+// Rewrite turns a put with a delay level into one of the schedule topic. The properties get a new array.
+func (s *ScheduleMessageService) Rewrite(m *codec.Message, lv int) {
+	asked := lv
+	lv = s.o.Levels.Clamp(lv)
+	props := make([]byte, 0, len(m.Properties)+len(m.Topic)+48)
+	drop := []string{codec.PropRealTopic, codec.PropRealQueueID}
+	if lv != asked {
+		drop = append(drop, codec.PropDelayTimeLevel)
+	}
+	props = codec.RemoveProperty(props, m.Properties, drop...)
+	if lv != asked {
+		props = codec.AppendProperty(props, codec.PropDelayTimeLevel, strconv.Itoa(lv))
+	}
+	props = codec.AppendProperty(props, codec.PropRealTopic, m.Topic)
+	props = codec.AppendProperty(props, codec.PropRealQueueID, strconv.Itoa(int(m.QueueID)))
+	m.Properties, m.Topic, m.QueueID = props, codec.ScheduleTopic, int32(lv-1)
+}
+
+// Start begins to deliver. Offsets outside a queue are corrected to its ends first.
+func (s *ScheduleMessageService) Start() {
+	for lv := 1; lv < len(s.levels); lv++ {
+		l := &s.levels[lv]
+		lo, hi := s.o.Store.MinOffset(codec.ScheduleTopic, int32(lv-1)), s.o.Store.MaxOffset(codec.ScheduleTopic, int32(lv-1))
+		if at := codec.QueueOffset(l.offset.Load()); at < lo || at > hi {
+			to := min(max(at, lo), hi)
+			s.o.Log.Warn("delay offset is outside its queue", "level", lv, "offset", int64(at), "min", int64(lo),
+				"max", int64(hi), "corrected", int64(to))
+			s.setOffset(l, int64(to))
+		}
+		l.arrived.Store(true)
+	}
+	go s.run()
+}
+
+func (s *ScheduleMessageService) setOffset(l *level, at int64) {
+	l.offset.Store(at)
+	s.dirty.Store(true)
+}
+
+// Arrived is told by the reput service that a message came to a queue of the schedule topic.
+func (s *ScheduleMessageService) Arrived(queueID int32) {
+	lv := int(queueID) + 1
+	if lv >= len(s.levels) || s.levels[lv].arrived.Swap(true) {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Offsets are the delivered offsets by level, for runtime info and slaves.
+func (s *ScheduleMessageService) Offsets() map[int]int64 {
+	out := map[int]int64{}
+	for lv := 1; lv < len(s.levels); lv++ {
+		if at := s.levels[lv].offset.Load(); at > 0 {
+			out[lv] = at
+		}
+	}
+	return out
+}
+
+// LateMillis is how late the last delivery of a level was.
+func (s *ScheduleMessageService) LateMillis(lv int) int64 {
+	if lv < 1 || lv >= len(s.levels) {
+		return 0
+	}
+	return s.levels[lv].late.Load()
+}
+
+func (s *ScheduleMessageService) run() {
+	defer close(s.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		sleep := s.deliverDue()
+		if s.dirty.Load() {
+			sleep = min(sleep, s.untilSave())
+		}
+		timer.Reset(sleep)
+		select {
+		case <-s.stop:
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+		if s.dirty.Load() && s.untilSave() <= 0 {
+			if err := s.Save(); err != nil {
+				s.o.Log.Error("delay offsets not written", "file", s.o.File, "error", err)
+			}
+		}
+	}
+}
+
+// idleSleep is how long the service sleeps when nothing waits; a wake ends it.
+const idleSleep = time.Hour
+
+// deliverDue serves every level that may have something and returns the time to the next due message.
+func (s *ScheduleMessageService) deliverDue() time.Duration {
+	sleep := idleSleep
+	for again := true; again; {
+		again = false
+		sleep = idleSleep
+		for lv := 1; lv < len(s.levels); lv++ {
+			l := &s.levels[lv]
+			if l.next == 0 && !l.arrived.Load() {
+				continue
+			}
+			now := s.o.Clock.Millis()
+			if l.next <= now {
+				again = s.deliverLevel(lv, l, now) || again
+			}
+			if l.next > 0 {
+				sleep = min(sleep, time.Duration(max(l.next-now, 0))*time.Millisecond)
+			}
+			select {
+			case <-s.stop:
+				return 0
+			default:
+			}
+		}
+	}
+	return sleep
+}
+
+// deliverLevel delivers one run of a level; true when more may be due right away.
+func (s *ScheduleMessageService) deliverLevel(lv int, l *level, now int64) bool {
+	l.arrived.Store(false) // before the read: what arrives from here on sets it again
+	at := codec.QueueOffset(l.offset.Load())
+	entries := s.o.Store.QueueEntries(codec.ScheduleTopic, int32(lv-1), at, entriesPerRead)
+	if len(entries) == 0 {
+		l.next = 0
+		if lo := s.o.Store.MinOffset(codec.ScheduleTopic, int32(lv-1)); at < lo { // retention was faster
+			s.setOffset(l, int64(lo))
+			return true
+		}
+		return false
+	}
+	for i, e := range entries {
+		due := e.TagsCode
+		if latest := now + s.o.Levels.Delay(lv).Milliseconds(); due > latest {
+			due = now // the table or the clock was changed (Java correctDeliverTimestamp)
+		}
+		if due > now {
+			l.next = due
+			return false
+		}
+		if err := s.deliver(lv, l, e, now); err != nil {
+			s.o.Log.Error("delayed message not delivered, will be tried again", "level", lv,
+				"queueOffset", int64(at)+int64(i), "phyOffset", int64(e.PhyOffset), "error", err)
+			l.next = now + retryDelay.Milliseconds()
+			return false
+		}
+		s.setOffset(l, int64(at)+int64(i)+1)
+		l.late.Store(now - due)
+	}
+	l.next = 0
+	l.arrived.Store(true)
+	return true
+}
+
+// deliver puts the message at e to its real topic. A record that is gone or damaged is skipped.
+func (s *ScheduleMessageService) deliver(lv int, l *level, e store.QueueEntry, now int64) error {
+	raw, err := s.o.Store.ReadRecord(e.PhyOffset, s.buf)
+	if err != nil {
+		s.o.Log.Warn("delayed message is gone", "level", lv, "phyOffset", int64(e.PhyOffset), "error", err)
+		return nil
+	}
+	s.buf = raw
+	rec, err := codec.ParseRecord(raw, false)
+	if err != nil {
+		s.o.Log.Error("delayed message is damaged, skipped", "level", lv, "phyOffset", int64(e.PhyOffset), "error", err)
+		return nil
+	}
+	m, err := real(&rec)
+	if err != nil {
+		s.o.Log.Error("delayed message has no place to go, skipped", "level", lv, "phyOffset", int64(e.PhyOffset),
+			"error", err)
+		return nil
+	}
+	if m.Topic == codec.HalfTopic {
+		s.o.Log.Error("delayed half message discarded", "level", lv, "phyOffset", int64(e.PhyOffset))
+		return nil
+	}
+	put := s.o.Store.Append(m)
+	switch put.Status {
+	case store.PutOK:
+		l.end.Store(int64(put.EndOffset))
+		s.o.Delivered(m.Topic, lv, now-e.TagsCode)
+		return nil
+	case store.MessageIllegal, store.PropertiesSizeExceeded:
+		s.o.Log.Error("delayed message refused by the store, skipped", "topic", m.Topic, "status", put.Status, "error", put.Err)
+		return nil
+	default:
+		return fmt.Errorf("%v: %w", put.Status, put.Err)
+	}
+}
+
+// real makes the message for the real topic and queue. The properties stay as stored, DELAY, REAL_TOPIC and REAL_QID
+// among them: Java's consumers see them too.
+func real(rec *codec.Record) (*codec.Message, error) {
+	topic, ok := rec.Property(codec.PropRealTopic)
+	if !ok {
+		return nil, fmt.Errorf("property %s is missing", codec.PropRealTopic)
+	}
+	queue, _ := rec.Property(codec.PropRealQueueID)
+	queueID, err := strconv.ParseInt(string(queue), 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("property %s is %q", codec.PropRealQueueID, queue)
+	}
+	m := &codec.Message{Topic: string(topic), QueueID: int32(queueID), Flag: rec.Flag, SysFlag: rec.SysFlag,
+		BornTimestamp: rec.BornTimestamp, BornHost: rec.BornHost, StoreHost: rec.StoreHost,
+		ReconsumeTimes: rec.ReconsumeTimes, Body: rec.Body, Properties: rec.Properties}
+	if tags, ok := rec.Property(codec.PropTags); ok {
+		m.TagsCode = codec.TagsCode(tags)
+	}
+	return m, nil
+}
+
+// Close stops the delivery and writes the offsets.
+func (s *ScheduleMessageService) Close() error {
+	close(s.stop)
+	<-s.done
+	return s.Save()
+}
