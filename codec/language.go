@@ -47,3 +47,12 @@ func parseLanguage(text []byte) LanguageCode {
 	}
 	return LanguageOther
 }
+
+// MarshalText is String, so that JSON bodies carry the name.
+func (l LanguageCode) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText takes a name or an ordinal; anything else is LanguageOther.
+func (l *LanguageCode) UnmarshalText(text []byte) error {
+	*l = parseLanguage(text)
+	return nil
+}
