@@ -1,0 +1,174 @@
+package store
+
+import (
+	"fmt"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skylark/internal/clock"
+)
+
+const (
+	// allocateTimeout is how long a put waits for the next file (Java AllocateMappedFileService.waitTimeOut).
+	allocateTimeout = 5 * time.Second
+	// populateChunk is what one madvise call faults in; 1 MiB takes about half a millisecond.
+	populateChunk = 1 << 20
+)
+
+// allocateMappedFileService makes the next CommitLog file before it is needed (Java AllocateMappedFileService): blocks
+// reserved, length durable, mapped, its first pages populated. Java asks for the next and the one after when a file is
+// begun, as sparse files cost nothing; ours take their space, so there is one spare file at most, made when a quarter
+// of the current one is used.
+type allocateMappedFileService struct {
+	queue *mappedFileQueue
+	clock clock.Clock
+
+	// ready is the spare file, for canAppend without a lock.
+	ready atomic.Pointer[mappedFile]
+
+	mu      sync.Mutex
+	wanted  int64 // start of the file to make, -1 = none
+	changed chan struct{}
+	err     error // of the last attempt
+	closed  bool
+
+	wakeup chan struct{}
+	done   chan struct{}
+}
+
+func newAllocateMappedFileService(q *mappedFileQueue, o *Options) *allocateMappedFileService {
+	return &allocateMappedFileService{queue: q, clock: o.Clock, wanted: -1, changed: make(chan struct{}),
+		wakeup: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+func (s *allocateMappedFileService) start() { go s.run() }
+
+// request asks for the file that starts at from; it does nothing when that one is there or being made.
+func (s *allocateMappedFileService) request(from int64) {
+	if mf := s.ready.Load(); mf != nil && mf.fileFrom == from {
+		return
+	}
+	s.mu.Lock()
+	s.wanted = from
+	s.mu.Unlock()
+	select {
+	case s.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// take is the spare file if it starts at from; it belongs to the caller then.
+func (s *allocateMappedFileService) take(from int64) *mappedFile {
+	mf := s.ready.Load()
+	if mf == nil || mf.fileFrom != from || !s.ready.CompareAndSwap(mf, nil) {
+		return nil
+	}
+	return mf
+}
+
+// wait returns when the file that starts at from may be ready: nil. Otherwise it is the error of making it, ErrClosed,
+// or a timeout.
+func (s *allocateMappedFileService) wait(from int64) error {
+	timeout := make(chan struct{})
+	defer s.clock.AfterFunc(allocateTimeout, func() { close(timeout) }).Stop()
+	for first := true; ; first = false {
+		s.mu.Lock()
+		changed, err, closed := s.changed, s.err, s.closed
+		s.mu.Unlock()
+		if mf := s.ready.Load(); mf != nil && mf.fileFrom == from {
+			return nil
+		}
+		switch {
+		case closed:
+			return ErrClosed
+		case !first && err != nil:
+			return err
+		}
+		s.request(from)
+		select {
+		case <-changed:
+		case <-timeout:
+			return fmt.Errorf("store: file %s was not made within %v", offsetFileName(from), allocateTimeout)
+		}
+	}
+}
+
+func (s *allocateMappedFileService) run() {
+	defer close(s.done)
+	for range s.wakeup {
+		s.mu.Lock()
+		from, closed := s.wanted, s.closed
+		s.wanted = -1
+		s.mu.Unlock()
+		if closed {
+			break
+		}
+		if from >= 0 {
+			s.make(from)
+		}
+	}
+	if mf := s.ready.Swap(nil); mf != nil {
+		s.discard(mf)
+	}
+	s.announce(ErrClosed)
+}
+
+// make makes one file and says so.
+func (s *allocateMappedFileService) make(from int64) {
+	if spare := s.ready.Load(); spare != nil && spare.fileFrom == from {
+		s.announce(nil)
+		return
+	}
+	if spare := s.ready.Swap(nil); spare != nil {
+		s.discard(spare)
+	}
+	mf, err := s.create(from)
+	if err == nil {
+		s.ready.Store(mf)
+	}
+	s.announce(err)
+}
+
+func (s *allocateMappedFileService) create(from int64) (*mappedFile, error) {
+	q := s.queue
+	mf, err := q.createFile(path.Join(q.dir, offsetFileName(from)), from)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.fs.SyncDir(q.dir); err != nil {
+		s.discard(mf)
+		return nil, fmt.Errorf("store: sync directory %s: %w", q.dir, err)
+	}
+	populateAhead(mf, min(mf.size, populateChunk), q.log)
+	return mf, nil
+}
+
+// discard deletes a spare file that nobody needs: Java deletes its pre-allocated file at the stop too.
+func (s *allocateMappedFileService) discard(mf *mappedFile) {
+	if err := mf.destroy(); err != nil {
+		s.queue.log.Warn("spare file not deleted", "err", err)
+	}
+}
+
+// announce wakes everybody who waits.
+func (s *allocateMappedFileService) announce(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// close stops the service and deletes the spare file.
+func (s *allocateMappedFileService) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	select {
+	case s.wakeup <- struct{}{}:
+	default:
+	}
+	<-s.done
+}

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"path"
+	"strconv"
+	"syscall"
+
+	"skylark/internal/vfs"
+)
+
+const (
+	lockFileName  = "lock"
+	abortFileName = "abort"
+	lockContent   = "lock"
+)
+
+// lockDirectory takes the file `lock` of a store as Java does: a record lock on byte 0, the word "lock" inside. A
+// store in use, by us or by Java, is ErrLocked.
+func lockDirectory(fs vfs.FS, rootDir string) (io.Closer, error) {
+	name := path.Join(rootDir, lockFileName)
+	l, err := fs.Lock(name)
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s: %w", ErrLocked, name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: lock %s: %w", name, err)
+	}
+	f, err := fs.OpenReadWrite(name)
+	if err == nil {
+		_, err = f.WriteAt([]byte(lockContent), 0)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("store: write %s: %w", name, err), l.Close())
+	}
+	return l, nil
+}
+
+// abortFile is the file that exists while a store runs: whoever finds it at a start knows that the last run did not end
+// well (Java's `abort`: the process id in decimal).
+type abortFile struct {
+	fs   vfs.FS
+	path string
+}
+
+func newAbortFile(fs vfs.FS, rootDir string) abortFile {
+	return abortFile{fs: fs, path: path.Join(rootDir, abortFileName)}
+}
+
+func (a abortFile) exists() (bool, error) {
+	_, err := a.fs.Stat(a.path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// write makes the file, durably: a power cut right after the start must leave it.
+func (a abortFile) write() error {
+	return vfs.WriteFileAtomic(a.fs, a.path, []byte(strconv.Itoa(syscall.Getpid())), false)
+}
+
+func (a abortFile) remove() error {
+	if err := ignoreNotExist(a.fs.Remove(a.path)); err != nil {
+		return err
+	}
+	return a.fs.SyncDir(path.Dir(a.path))
+}
