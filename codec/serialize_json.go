@@ -1,7 +1,9 @@
 package codec
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -21,24 +23,54 @@ func (s *headerScanner) fail(what string) error {
 	return fmt.Errorf("%w: JSON header: %s at byte %d", ErrMalformed, what, s.i)
 }
 
-func (s *headerScanner) space() {
-	for s.i < len(s.b) {
-		switch s.b[s.i] {
-		case ' ', '\t', '\n', '\r':
-			s.i++
-		default:
-			return
-		}
-	}
-}
-
 // next skips whitespace and returns the byte there without taking it, 0 at the end.
 func (s *headerScanner) next() byte {
-	s.space()
-	if s.i < len(s.b) {
+	if s.i < len(s.b) && s.b[s.i] > ' ' { // the common case, inlined
 		return s.b[s.i]
 	}
+	return s.nextSlow()
+}
+
+func (s *headerScanner) nextSlow() byte {
+	for ; s.i < len(s.b); s.i++ {
+		switch s.b[s.i] {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return s.b[s.i]
+		}
+	}
 	return 0
+}
+
+// stringEnd finds the quote that ends a string whose content starts at i; -1 if there is none. It looks at eight bytes
+// at a time: header values are mostly ids and properties of 16 to 200 bytes.
+func stringEnd(b []byte, i int) (end int, escaped bool) {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		q, e := w^ones*'"', w^ones*'\\' // zero bytes where the character stands
+		hit := ((q - ones) &^ q & highs) | ((e - ones) &^ e & highs)
+		if hit == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(hit) >> 3
+		if b[i] == '"' {
+			return i, escaped
+		}
+		escaped = true
+		i += 2
+	}
+	for ; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			return i, escaped
+		case '\\':
+			escaped = true
+			i++
+		}
+	}
+	return -1, escaped
 }
 
 // str takes a string and returns its raw content.
@@ -46,21 +78,13 @@ func (s *headerScanner) str() (raw []byte, escaped bool, err error) {
 	if s.next() != '"' {
 		return nil, false, s.fail("string expected")
 	}
-	s.i++
-	start := s.i
-	for s.i < len(s.b) {
-		switch s.b[s.i] {
-		case '"':
-			raw = s.b[start:s.i:s.i]
-			s.i++
-			return raw, escaped, nil
-		case '\\':
-			escaped = true
-			s.i++
-		}
-		s.i++
+	start := s.i + 1
+	end, escaped := stringEnd(s.b, start)
+	if end < 0 {
+		return nil, false, s.fail("string does not end")
 	}
-	return nil, false, s.fail("string does not end")
+	s.i = end + 1
+	return s.b[start:end:end], escaped, nil
 }
 
 // scalar takes a number or word: everything up to a separator.
@@ -78,7 +102,7 @@ func (s *headerScanner) scalar() []byte {
 
 // value takes any value and returns its text: the content of a string, the bytes of anything else.
 func (s *headerScanner) value(depth int) (raw []byte, escaped, isNull bool, err error) {
-	switch c := s.next(); c {
+	switch s.next() {
 	case '"':
 		raw, escaped, err = s.str()
 		return raw, escaped, false, err
@@ -102,84 +126,103 @@ func (s *headerScanner) skip(depth int) error {
 	if depth > maxJSONDepth {
 		return s.fail("nested too deep")
 	}
-	open := s.b[s.i]
-	end := byte('}')
-	if open == '[' {
-		end = ']'
+	end, isObject := byte(']'), s.b[s.i] == '{'
+	if isObject {
+		end = '}'
 	}
-	s.i++
-	if s.next() == end {
-		s.i++
-		return nil
-	}
-	for {
-		if open == '{' {
+	last := s.open(end)
+	for !last {
+		if isObject {
 			if _, _, _, err := s.value(depth); err != nil {
 				return err
 			}
-			if s.next() != ':' {
-				return s.fail("':' expected")
+			if err := s.colon(); err != nil {
+				return err
 			}
-			s.i++
 		}
 		if _, _, _, err := s.value(depth); err != nil {
 			return err
 		}
-		switch s.next() {
-		case ',':
-			s.i++
-		case end:
-			s.i++
-			return nil
-		default:
-			return s.fail("',' or end expected")
+		var err error
+		if last, err = s.separator(end); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// object walks an object and calls member for each key, with the scanner before the value.
-func (s *headerScanner) object(member func(key []byte) error) error {
-	if s.next() != '{' {
-		return s.fail("object expected")
+// open takes the opening bracket it stands at, and the closing one if nothing is between them: empty.
+func (s *headerScanner) open(end byte) (empty bool) {
+	s.i++
+	if s.next() != end {
+		return false
 	}
 	s.i++
-	if s.next() == '}' {
-		s.i++
-		return nil
-	}
-	for {
-		key, _, err := s.str()
-		if err != nil {
-			return err
-		}
-		if s.next() != ':' {
-			return s.fail("':' expected")
-		}
-		s.i++
-		if err := member(key); err != nil {
-			return err
-		}
-		switch s.next() {
-		case ',':
-			s.i++
-		case '}':
-			s.i++
-			return nil
-		default:
-			return s.fail("',' or '}' expected")
-		}
-	}
+	return true
 }
 
-// decodeJSON reads the JSON header (spec wire.md §2).
+// key takes the name of a member and the colon.
+func (s *headerScanner) key() ([]byte, error) {
+	if s.i < len(s.b) && s.b[s.i] == '"' { // the compact form
+		from := s.i + 1
+		if end, _ := stringEnd(s.b, from); end > 0 && end+1 < len(s.b) && s.b[end+1] == ':' {
+			s.i = end + 2
+			return s.b[from:end:end], nil
+		}
+	}
+	key, _, err := s.str()
+	if err != nil {
+		return nil, err
+	}
+	return key, s.colon()
+}
+
+func (s *headerScanner) colon() error {
+	if s.next() != ':' {
+		return s.fail("':' expected")
+	}
+	s.i++
+	return nil
+}
+
+// separator takes a comma, or the closing bracket: last.
+func (s *headerScanner) separator(end byte) (last bool, err error) {
+	switch s.next() {
+	case ',':
+		s.i++
+		return false, nil
+	case end:
+		s.i++
+		return true, nil
+	}
+	return false, s.fail("',' or end expected")
+}
+
+// decodeJSON reads the JSON header (spec wire.md §2) in one pass.
 func (c *Command) decodeJSON(h []byte) error {
 	if err := validText(h, "JSON header"); err != nil {
 		return err
 	}
 	s := headerScanner{b: h}
-	err := s.object(func(key []byte) error { return c.decodeJSONMember(&s, key) })
-	if err != nil {
-		return err
+	if s.next() != '{' {
+		return s.fail("object expected")
+	}
+	for last := s.open('}'); !last; {
+		key, err := s.key()
+		if err != nil {
+			return err
+		}
+		if string(key) == "extFields" && s.next() == '{' {
+			err = c.decodeJSONFields(&s)
+		} else {
+			err = c.decodeJSONMember(&s, key)
+		}
+		if err != nil {
+			return err
+		}
+		if last, err = s.separator('}'); err != nil {
+			return err
+		}
 	}
 	if s.next() != 0 || s.i != len(s.b) {
 		return s.fail("end expected")
@@ -187,23 +230,93 @@ func (c *Command) decodeJSON(h []byte) error {
 	return nil
 }
 
-func (c *Command) decodeJSONMember(s *headerScanner, key []byte) error {
-	if string(key) == "extFields" && s.next() == '{' {
-		return s.object(func(name []byte) error { return c.decodeJSONField(s, name) })
+// decodeJSONFields reads the object extFields. Its members are taken by a loop for compact text with string values,
+// which is what all clients send; from the first member that is not so on, the tolerant scanner goes on.
+func (c *Command) decodeJSONFields(s *headerScanner) error {
+	if s.open('}') {
+		return nil
+	}
+	fields := c.Fields // in a local: no store to the heap per field
+	for {
+		key, value, escaped, end := compactMember(s.b, s.i)
+		if end < 0 {
+			break
+		}
+		fields = append(fields, Field{Key: key, Value: value, Escaped: escaped})
+		s.i = end + 1
+		if s.b[end] == '}' {
+			c.Fields = fields
+			return nil
+		}
+	}
+	c.Fields = fields
+	for {
+		key, err := s.key()
+		if err != nil {
+			return err
+		}
+		raw, escaped, isNull, err := s.value(0)
+		if err != nil {
+			return err
+		}
+		if !isNull {
+			c.Fields = append(c.Fields, Field{Key: key, Value: raw, Escaped: escaped})
+		}
+		if last, err := s.separator('}'); last || err != nil {
+			return err
+		}
+	}
+}
+
+// compactMember reads "key":"value" at i, without blanks, up to the comma or bracket behind it, whose position is end;
+// -1 if the text is not of that form.
+func compactMember(b []byte, i int) (key, value []byte, escaped bool, end int) {
+	if i+6 >= len(b) || b[i] != '"' {
+		return nil, nil, false, -1
+	}
+	from := i + 1
+	to := from + 1
+	if b[to] != '"' || b[from] == '\\' || b[from] == '"' { // not a single letter
+		if to, _ = stringEnd(b, from); to < 0 {
+			return nil, nil, false, -1
+		}
+	}
+	key = b[from:to:to]
+	if to+3 >= len(b) || b[to+1] != ':' || b[to+2] != '"' {
+		return nil, nil, false, -1
+	}
+	from = to + 3
+	to, escaped = stringEnd(b, from)
+	if to < 0 || to+1 >= len(b) || b[to+1] != ',' && b[to+1] != '}' {
+		return nil, nil, false, -1
+	}
+	return key, b[from:to:to], escaped, to + 1
+}
+
+func (c *Command) decodeJSONMember(s *headerScanner, key []byte) (err error) {
+	switch string(key) {
+	case "code":
+		var code int32
+		code, err = s.int32("code", int32(c.Code))
+		c.Code = int(code)
+		return err
+	case "version":
+		var version int32
+		version, err = s.int32("version", int32(c.Version))
+		c.Version = int(version)
+		return err
+	case "opaque":
+		c.Opaque, err = s.int32("opaque", c.Opaque)
+		return err
+	case "flag":
+		c.Flag, err = s.int32("flag", c.Flag)
+		return err
 	}
 	raw, escaped, isNull, err := s.value(0)
 	if err != nil || isNull {
 		return err
 	}
 	switch string(key) {
-	case "code":
-		return s.int32Into(raw, "code", func(v int32) { c.Code = int(v) })
-	case "version":
-		return s.int32Into(raw, "version", func(v int32) { c.Version = int(v) })
-	case "opaque":
-		return s.int32Into(raw, "opaque", func(v int32) { c.Opaque = v })
-	case "flag":
-		return s.int32Into(raw, "flag", func(v int32) { c.Flag = v })
 	case "language":
 		c.Language = parseLanguage(raw)
 	case "remark":
@@ -217,24 +330,29 @@ func (c *Command) decodeJSONMember(s *headerScanner, key []byte) error {
 	return nil
 }
 
-func (c *Command) decodeJSONField(s *headerScanner, name []byte) error {
+// int32 takes a number, in quotes or not; null leaves it as it was.
+func (s *headerScanner) int32(key string, was int32) (int32, error) {
+	// The common case: a few digits and what follows them.
+	v, i := int64(0), s.i
+	for ; i < len(s.b) && i < s.i+10 && s.b[i]-'0' <= 9; i++ {
+		v = v*10 + int64(s.b[i]-'0')
+	}
+	if i > s.i && i < len(s.b) && (s.b[i] == ',' || s.b[i] == '}') && v == int64(int32(v)) {
+		s.i = i
+		return int32(v), nil
+	}
 	raw, escaped, isNull, err := s.value(0)
-	if err != nil {
-		return err
+	if err != nil || isNull {
+		return was, err
 	}
-	if !isNull {
-		c.Fields = append(c.Fields, Field{Key: name, Value: raw, Escaped: escaped})
+	if escaped {
+		raw = appendUnescaped(nil, raw)
 	}
-	return nil
-}
-
-func (s *headerScanner) int32Into(raw []byte, key string, set func(int32)) error {
 	v, ok := parseInt(raw)
 	if !ok || v != int64(int32(v)) {
-		return s.fail(fmt.Sprintf("%s is no 32-bit number", key))
+		return 0, s.fail(key + " is no 32-bit number")
 	}
-	set(int32(v))
-	return nil
+	return int32(v), nil
 }
 
 // parseInt reads a decimal int64 without allocating. Signs are taken as Java's Long.parseLong does.

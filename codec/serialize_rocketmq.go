@@ -38,6 +38,8 @@ func (c *Command) decodeROCKETMQ(h []byte) error {
 }
 
 func (c *Command) decodeROCKETMQFields(b []byte) error {
+	ascii := isASCII(b) // then so is every key and value, and none is checked again
+	fields := c.Fields  // in a local: no store to the heap per field
 	for len(b) > 0 {
 		if len(b) < 2 {
 			return fmt.Errorf("%w: extFields end inside a key length", ErrMalformed)
@@ -59,14 +61,31 @@ func (c *Command) decodeROCKETMQFields(b []byte) error {
 		}
 		value := b[:valueLen:valueLen]
 		b = b[valueLen:]
-		if !utf8.Valid(key) || !utf8.Valid(value) {
+		if !ascii && (!utf8.Valid(key) || !utf8.Valid(value)) {
 			return fmt.Errorf("%w: field %q is not UTF-8", ErrMalformed, key)
 		}
 		if keyLen > 0 && valueLen > 0 { // a zero length is Java's null
-			c.Fields = append(c.Fields, Field{Key: key, Value: value})
+			fields = append(fields, Field{Key: key, Value: value})
 		}
 	}
+	c.Fields = fields
 	return nil
+}
+
+// isASCII tells whether no byte has its top bit set.
+func isASCII(b []byte) bool {
+	const highs = 0x8080808080808080
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b)&highs != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Command) appendROCKETMQ(dst []byte) []byte {
