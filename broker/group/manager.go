@@ -1,0 +1,251 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"skylark/broker/persist"
+	"skylark/codec"
+	"skylark/codec/body"
+	"skylark/internal/clock"
+	"skylark/internal/vfs"
+)
+
+// ErrNotExist: the group is unknown and may not be made automatically.
+var ErrNotExist = errors.New("group: no such group")
+
+// Group is a consumer group as it is configured now.
+type Group struct {
+	Name   string
+	Config body.SubscriptionGroupConfig
+}
+
+// Options of the manager; the names are Java's keys.
+type Options struct {
+	FS                          vfs.FS
+	ConfigDir                   string
+	Clock                       clock.Clock
+	Log                         *slog.Logger
+	AutoCreateSubscriptionGroup bool
+}
+
+// state is all that a change replaces.
+type state struct {
+	groups    map[string]*Group
+	forbidden map[string]map[string]int32 // group → topic → bits
+}
+
+// readForbidden is the bit of "may not consume" (Java SubscriptionForbidden PERM_READ).
+const readForbidden = 1 << 2
+
+// Manager is Java's SubscriptionGroupManager.
+type Manager struct {
+	o       Options
+	state   atomic.Pointer[state]
+	mu      sync.Mutex
+	version body.DataVersion
+}
+
+// systemGroups exist on every broker (Java init).
+var systemGroups = []string{codec.ToolsConsumerGroup, codec.FilterServerConsumerGroup, codec.SelfTestConsumerGroup,
+	codec.HTTPProxyGroup, codec.APIPullGroup, codec.APIPermissionGroup, codec.APIOwnerGroup}
+
+// New makes the manager with the system groups.
+func New(o Options) *Manager {
+	m := &Manager{o: o}
+	m.version.Timestamp = o.Clock.Millis()
+	st := &state{groups: map[string]*Group{}, forbidden: map[string]map[string]int32{}}
+	for _, name := range systemGroups {
+		c := body.NewSubscriptionGroupConfig(name)
+		switch name {
+		case codec.HTTPProxyGroup, codec.APIPullGroup, codec.APIPermissionGroup, codec.APIOwnerGroup:
+			c.ConsumeBroadcastEnable = true
+		}
+		st.groups[name] = &Group{Name: name, Config: *c}
+	}
+	m.state.Store(st)
+	return m
+}
+
+func (m *Manager) file() string { return path.Join(m.o.ConfigDir, "subscriptionGroup.json") }
+
+// Load reads subscriptionGroup.json.
+func (m *Manager) Load() error {
+	var w body.SubscriptionGroupWrapper
+	found, err := persist.Load(m.o.FS, m.file(), &w, m.o.Log)
+	if err != nil || !found {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := m.state.Load().clone()
+	for name, c := range w.SubscriptionGroupTable {
+		if c != nil {
+			c.GroupName = name
+			st.groups[name] = &Group{Name: name, Config: *c}
+		}
+	}
+	maps.Copy(st.forbidden, w.ForbiddenTable)
+	m.state.Store(st)
+	m.version = w.DataVersion
+	return nil
+}
+
+func (s *state) clone() *state {
+	return &state{groups: maps.Clone(s.groups), forbidden: maps.Clone(s.forbidden)}
+}
+
+// Lookup finds a group without allocating; nil when there is none.
+func (m *Manager) Lookup(name []byte) *Group { return m.state.Load().groups[string(name)] }
+
+// Get is Lookup by string.
+func (m *Manager) Get(name string) *Group { return m.state.Load().groups[name] }
+
+// Find is Java's findSubscriptionGroupConfig: an unknown group is made if it may be. It may write a file.
+func (m *Manager) Find(name string) (*Group, error) {
+	if g := m.Get(name); g != nil {
+		return g, nil
+	}
+	if !m.o.AutoCreateSubscriptionGroup && !codec.IsSystemGroup(name) {
+		return nil, fmt.Errorf("%w: %s (autoCreateSubscriptionGroup is off)", ErrNotExist, name)
+	}
+	if err := codec.ValidateGroup(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotExist, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g := m.Get(name); g != nil {
+		return g, nil
+	}
+	st := m.state.Load().clone()
+	g := &Group{Name: name, Config: *body.NewSubscriptionGroupConfig(name)}
+	st.groups[name] = g
+	if err := m.publish(st); err != nil {
+		return nil, err
+	}
+	m.o.Log.Info("subscription group created", "group", name)
+	return g, nil
+}
+
+// All are the groups sorted by name.
+func (m *Manager) All() []*Group {
+	groups := m.state.Load().groups
+	out := make([]*Group, 0, len(groups))
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		out = append(out, groups[name])
+	}
+	return out
+}
+
+// Wrapper is the table for GET_ALL_SUBSCRIPTIONGROUP_CONFIG.
+func (m *Manager) Wrapper() body.SubscriptionGroupWrapper {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wrap(m.state.Load(), m.version)
+}
+
+func (m *Manager) wrap(st *state, v body.DataVersion) body.SubscriptionGroupWrapper {
+	w := body.SubscriptionGroupWrapper{DataVersion: v, ForbiddenTable: st.forbidden,
+		SubscriptionGroupTable: make(map[string]*body.SubscriptionGroupConfig, len(st.groups))}
+	for name, g := range st.groups {
+		c := g.Config
+		w.SubscriptionGroupTable[name] = &c
+	}
+	return w
+}
+
+// publish writes a state and then puts it in force; mu is held.
+func (m *Manager) publish(st *state) error {
+	next := m.version.Next(m.o.Clock.Millis(), m.version.StateVersion)
+	w := m.wrap(st, next)
+	if err := persist.Save(m.o.FS, m.file(), &w); err != nil {
+		return err
+	}
+	m.version = next
+	m.state.Store(st)
+	return nil
+}
+
+// Update creates or changes groups as a tool asks. Names are checked.
+func (m *Manager) Update(list ...*body.SubscriptionGroupConfig) error {
+	for _, c := range list {
+		if err := codec.ValidateGroup(c.GroupName); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := m.state.Load().clone()
+	for _, c := range list {
+		st.groups[c.GroupName] = &Group{Name: c.GroupName, Config: *c}
+	}
+	return m.publish(st)
+}
+
+// Delete forgets a group; false when it did not exist.
+func (m *Manager) Delete(name string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Get(name) == nil {
+		return false, nil
+	}
+	st := m.state.Load().clone()
+	delete(st.groups, name)
+	delete(st.forbidden, name)
+	return true, m.publish(st)
+}
+
+// Forbidden tells whether the group may not consume the topic (request code 353).
+func (m *Manager) Forbidden(group, topic string) bool {
+	f := m.state.Load().forbidden
+	return len(f) > 0 && f[group][topic]&readForbidden != 0
+}
+
+// SetForbidden changes that.
+func (m *Manager) SetForbidden(group, topic string, forbidden bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := m.state.Load().clone()
+	topics := maps.Clone(st.forbidden[group])
+	if topics == nil {
+		topics = map[string]int32{}
+	}
+	if forbidden {
+		topics[topic] |= readForbidden
+	} else if topics[topic] &^= readForbidden; topics[topic] == 0 {
+		delete(topics, topic)
+	}
+	st.forbidden[group] = topics
+	if len(topics) == 0 {
+		delete(st.forbidden, group)
+	}
+	return m.publish(st)
+}
+
+// Disable switches a group's consumption off (Java disableConsume, protectBroker).
+func (m *Manager) Disable(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := m.Get(name)
+	if g == nil || !g.Config.ConsumeEnable {
+		return nil
+	}
+	st := m.state.Load().clone()
+	c := g.Config
+	c.ConsumeEnable = false
+	st.groups[name] = &Group{Name: name, Config: c}
+	return m.publish(st)
+}
+
+// DataVersion is the version of the table.
+func (m *Manager) DataVersion() body.DataVersion {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.version
+}

@@ -1,0 +1,102 @@
+package topic
+
+import (
+	"fmt"
+
+	"skylark/codec"
+	"skylark/codec/body"
+)
+
+// CreateRequest is a send to a topic that does not exist.
+type CreateRequest struct {
+	Topic        string
+	DefaultTopic string // the template's name, usually TBW102
+	QueueNums    int    // what the client asks for
+	UnitMode     bool
+}
+
+// CreateInSend makes a topic for its first message after the template that the client names (Java
+// createTopicInSendMessageMethod, spec messages.md §10). The error says why not.
+func (m *Manager) CreateInSend(r CreateRequest) (*Topic, error) {
+	if err := codec.ValidateTopic(r.Topic); err != nil {
+		return nil, err
+	}
+	return m.create(r.Topic, func() (body.TopicConfig, error) {
+		template := m.Get(r.DefaultTopic)
+		switch {
+		case template == nil && r.DefaultTopic == codec.AutoCreateTopicKey:
+			return body.TopicConfig{}, fmt.Errorf("%w: automatic creation is off (autoCreateTopicEnable)", ErrNotExist)
+		case template == nil:
+			return body.TopicConfig{}, fmt.Errorf("%w: the default topic %s", ErrNotExist, r.DefaultTopic)
+		case template.Config.Perm&codec.PermInherit == 0:
+			return body.TopicConfig{}, fmt.Errorf("%w: the default topic %s cannot be inherited from, its perm is %d",
+				ErrNotExist, r.DefaultTopic, template.Config.Perm)
+		}
+		queues := max(min(r.QueueNums, int(template.Config.WriteQueueNums)), 0)
+		c := simple(r.Topic, queues, template.Config.Perm&^codec.PermInherit)
+		c.TopicFilterType = template.Config.TopicFilterType
+		if r.UnitMode {
+			c.TopicSysFlag = codec.TopicFlagUnit
+		}
+		return c, nil
+	})
+}
+
+// CreateInSendBack makes a retry or dead letter topic (Java createTopicInSendMessageBackMethod).
+func (m *Manager) CreateInSendBack(name string, queueNums int, perm int32, unit, order bool) (*Topic, error) {
+	if t := m.Get(name); t != nil {
+		return t, nil
+	}
+	if err := codec.ValidateTopic(name); err != nil {
+		return nil, err
+	}
+	return m.create(name, func() (body.TopicConfig, error) {
+		c := simple(name, queueNums, perm)
+		c.Order = order
+		if unit {
+			c.TopicSysFlag = codec.TopicFlagUnitSub
+		}
+		return c, nil
+	})
+}
+
+// create makes a topic unless somebody else just did, and tells of it once it is written.
+func (m *Manager) create(name string, config func() (body.TopicConfig, error)) (*Topic, error) {
+	m.mu.Lock()
+	if t := m.Get(name); t != nil {
+		m.mu.Unlock()
+		return t, nil
+	}
+	c, err := config()
+	var made []*Topic
+	if err == nil {
+		made, err = m.put(c)
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	m.o.Log.Info("topic created", "topic", name, "queues", c.WriteQueueNums, "perm", c.Perm)
+	m.onChange(made)
+	return made[0], nil
+}
+
+// UpdateOrderConfig sets the order flag of the topics that the name server's ORDER_TOPIC_CONFIG names, and clears it of
+// the others (Java updateOrderTopicConfig).
+func (m *Manager) UpdateOrderConfig(table map[string]string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var differ []body.TopicConfig
+	for _, t := range *m.table.Load() {
+		if _, order := table[t.Name]; order != t.Config.Order && !codec.IsRetryTopic(t.Name) {
+			c := t.Config
+			c.Order = order
+			differ = append(differ, c)
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	_, err := m.put(differ...)
+	return err
+}
