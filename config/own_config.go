@@ -1,0 +1,73 @@
+package config
+
+// OwnConfig holds the keys that Java's configuration classes do not have: those of this server, and those that
+// Java takes as system properties (-D…) or straight from the file. They stand in the same files as the rest.
+type OwnConfig struct {
+	// What is registered, when it is not what is listened on (NAT, containers).
+
+	// AdvertiseAddr: "host:port" registered with name servers instead of brokerIP1:listenPort.
+	AdvertiseAddr string `prop:"advertiseAddr"`
+	// HaAdvertiseAddr: "host:port" registered for slaves instead of brokerIP2:haListenPort.
+	HaAdvertiseAddr string `prop:"haAdvertiseAddr"`
+
+	// Event loops.
+
+	// Reactor: engine of the event loops; auto takes the first that works here.
+	Reactor string `prop:"reactor" def:"auto" one:"auto|io_uring|epoll|std"`
+	// ReactorLoops: event loops; 0 means one per CPU.
+	ReactorLoops int `prop:"reactorLoops" is:"0..1024"`
+	// MaxConnections: connections accepted at a time; further ones are closed at once.
+	MaxConnections int `prop:"maxConnections" def:"65536" is:"1.. live"`
+	// SendOnLoop: append messages on the event loop instead of on the store's own goroutine.
+	SendOnLoop bool `prop:"sendOnLoop"`
+	// PullOnLoop: answer pulls that find their messages in memory on the event loop.
+	PullOnLoop bool `prop:"pullOnLoop" def:"true"`
+	// OutboundHighWatermark: bytes waiting for a connection from which it gets no more answers.
+	OutboundHighWatermark int `prop:"outboundHighWatermark" def:"8388608" is:"1024.. live"`
+	// OutboundLowWatermark: bytes from which it gets answers again; must be below outboundHighWatermark.
+	OutboundLowWatermark int `prop:"outboundLowWatermark" def:"2097152" is:"0.. live"`
+	// FrameMaxLength: bytes of one frame; longer ones close the connection.
+	FrameMaxLength int `prop:"com.rocketmq.remoting.frameMaxLength" def:"16777216" is:"1024..1073741824"`
+
+	// The address server (fetchNamesrvAddrByAddressServer).
+
+	// AddressServerDomain: host of the address server.
+	AddressServerDomain string `prop:"rmqAddressServerDomain" def:"jmenv.tbsite.net"`
+	// AddressServerSubGroup: path below /rocketmq/ there.
+	AddressServerSubGroup string `prop:"rmqAddressServerSubGroup" def:"nsaddr"`
+	// LockMaxLiveTime: milliseconds a consumer's queue lock lives without renewal.
+	LockMaxLiveTime int64 `prop:"rocketmq.broker.rebalance.lockMaxLiveTime" def:"60000" is:"1.. live"`
+
+	// TLS, system properties in Java.
+
+	// TlsEnable: speak TLS to name servers and other brokers, as useTLS.
+	TlsEnable bool `prop:"tls.enable" is:"fixed"`
+	// TlsServerMode: refuse TLS, take both, or take nothing else.
+	TlsServerMode string `prop:"tls.server.mode" def:"permissive" one:"disabled|permissive|enforcing" is:"fixed"`
+	// TlsTestModeEnable: make a certificate at start and trust everybody, ignoring the files below.
+	TlsTestModeEnable bool `prop:"tls.test.mode.enable" def:"true" is:"fixed"`
+	// TlsServerKeyPath: PEM file of the private key.
+	TlsServerKeyPath string `prop:"tls.server.keyPath" is:"fixed"`
+	// TlsServerKeyPassword: password of that key.
+	TlsServerKeyPassword string `prop:"tls.server.keyPassword" is:"fixed secret"`
+	// TlsServerCertPath: PEM file of the certificate chain.
+	TlsServerCertPath string `prop:"tls.server.certPath" is:"fixed"`
+	// TlsServerNeedClientAuth: whether clients must show a certificate.
+	TlsServerNeedClientAuth string `prop:"tls.server.need.client.auth" def:"none" one:"none|optional|require" is:"fixed"`
+	// TlsServerAuthClient: check client certificates against tls.server.trustCertPath.
+	TlsServerAuthClient bool `prop:"tls.server.authClient" is:"fixed"`
+	// TlsServerTrustCertPath: PEM file of authorities for clients.
+	TlsServerTrustCertPath string `prop:"tls.server.trustCertPath" is:"fixed"`
+	// TlsClientKeyPath: PEM file of the private key of outgoing connections.
+	TlsClientKeyPath string `prop:"tls.client.keyPath" is:"fixed"`
+	// TlsClientKeyPassword: password of that key.
+	TlsClientKeyPassword string `prop:"tls.client.keyPassword" is:"fixed secret"`
+	// TlsClientCertPath: PEM file of the certificate chain of outgoing connections.
+	TlsClientCertPath string `prop:"tls.client.certPath" is:"fixed"`
+	// TlsClientAuthServer: check certificates of servers against tls.client.trustCertPath.
+	TlsClientAuthServer bool `prop:"tls.client.authServer" is:"fixed"`
+	// TlsClientTrustCertPath: PEM file of authorities for servers.
+	TlsClientTrustCertPath string `prop:"tls.client.trustCertPath" is:"fixed"`
+	// TlsConfigFile: file whose tls keys replace those here, mode and enable excepted, if it exists.
+	TlsConfigFile string `prop:"tls.config.file" def:"/etc/rocketmq/tls.properties" is:"fixed"`
+}
