@@ -30,6 +30,7 @@ type allocateMappedFileService struct {
 
 	mu      sync.Mutex
 	wanted  int64 // start of the file to make, -1 = none
+	taken   int64 // start of the last file in use, -1 = none: that one and those before are never made again
 	changed chan struct{}
 	err     error // of the last attempt
 	closed  bool
@@ -39,11 +40,17 @@ type allocateMappedFileService struct {
 }
 
 func newAllocateMappedFileService(q *mappedFileQueue, o *Options) *allocateMappedFileService {
-	return &allocateMappedFileService{queue: q, clock: o.Clock, wanted: -1, changed: make(chan struct{}),
+	return &allocateMappedFileService{queue: q, clock: o.Clock, wanted: -1, taken: -1, changed: make(chan struct{}),
 		wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-func (s *allocateMappedFileService) start() { go s.run() }
+// start begins to serve; last is the file in use, nil if there is none.
+func (s *allocateMappedFileService) start(last *mappedFile) {
+	if last != nil {
+		s.taken = last.fileFrom
+	}
+	go s.run()
+}
 
 // request asks for the file that starts at from; it does nothing when that one is there or being made.
 func (s *allocateMappedFileService) request(from int64) {
@@ -61,26 +68,42 @@ func (s *allocateMappedFileService) request(from int64) {
 
 // take is the spare file if it starts at from; it belongs to the caller then.
 func (s *allocateMappedFileService) take(from int64) *mappedFile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	mf := s.ready.Load()
-	if mf == nil || mf.fileFrom != from || !s.ready.CompareAndSwap(mf, nil) {
+	if mf == nil || mf.fileFrom != from {
 		return nil
 	}
+	s.ready.Store(nil)
+	s.taken = from
 	return mf
 }
 
-// wait returns when the file that starts at from may be ready: nil. Otherwise it is the error of making it, ErrClosed,
-// or a timeout.
+// unfit says whether the file that starts at from is needed, and takes a spare file that starts elsewhere away.
+func (s *allocateMappedFileService) unfit(from int64) (spare *mappedFile, needed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	spare = s.ready.Load()
+	if from <= s.taken || spare != nil && spare.fileFrom == from {
+		return nil, false
+	}
+	s.ready.Store(nil)
+	return spare, true
+}
+
+// wait returns nil when the file that starts at from is ready or was taken by somebody else. Otherwise it is the error
+// of making it, ErrClosed, or a timeout.
 func (s *allocateMappedFileService) wait(from int64) error {
 	timeout := make(chan struct{})
 	defer s.clock.AfterFunc(allocateTimeout, func() { close(timeout) }).Stop()
 	for first := true; ; first = false {
 		s.mu.Lock()
-		changed, err, closed := s.changed, s.err, s.closed
+		changed, err, closed, taken := s.changed, s.err, s.closed, s.taken
 		s.mu.Unlock()
-		if mf := s.ready.Load(); mf != nil && mf.fileFrom == from {
-			return nil
-		}
+		mf := s.ready.Load()
 		switch {
+		case from <= taken || mf != nil && mf.fileFrom == from:
+			return nil
 		case closed:
 			return ErrClosed
 		case !first && err != nil:
@@ -117,11 +140,12 @@ func (s *allocateMappedFileService) run() {
 
 // make makes one file and says so.
 func (s *allocateMappedFileService) make(from int64) {
-	if spare := s.ready.Load(); spare != nil && spare.fileFrom == from {
+	spare, needed := s.unfit(from)
+	if !needed {
 		s.announce(nil)
 		return
 	}
-	if spare := s.ready.Swap(nil); spare != nil {
+	if spare != nil {
 		s.discard(spare)
 	}
 	mf, err := s.create(from)

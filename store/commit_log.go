@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,7 +18,11 @@ import (
 //	copies       the body twice: into the pooled scratch record before any lock, from there into the mapping
 //	allocations  none (a batch: its list of offsets)
 //	syscalls     none; the clock is a vdso read. A wake-up only when a service sleeps or a populate mark is passed
-//	locks        one stripe of the topic-queue locks, one put lock held for two clock-free patches and the copy
+//	locks        the put lock, held for a clock read, the patches and the copy
+//
+// Java takes a topic-queue lock around the whole and encodes inside it, because the queue offset is part of the encoding.
+// Ours is a hole that is filled under the put lock, where the queue's next offset is read and moved as well: one lock
+// fewer, and the records of a queue are in the log in the order of their offsets all the same.
 //
 // The copy stays inside the put lock. Copying outside, into a claimed range that is published in order, was considered:
 // a 1 KiB copy takes 30 ns, less than the second handshake would, and two cores have one writer each at most.
@@ -39,6 +44,8 @@ type commitLog struct {
 
 	putLock       sync.Mutex
 	lastTimestamp int64 // store timestamp of the last record, ms; guarded by putLock
+	// epoch counts the calls of stopPuts: a queue found in an earlier one may be gone.
+	epoch atomic.Uint64
 	// lockedAt is when putLock was taken, ms; 0 while it is free (Java beginTimeInLock).
 	lockedAt atomic.Int64
 }
@@ -51,6 +58,7 @@ var (
 	errLogBusy        = errors.New("store: the put lock is held for too long: the writer waits for the disk")
 	errTooLongForFile = errors.New("store: message is longer than a commit log file can hold")
 	errNoFile         = errors.New("store: no commit log file to write to")
+	errStaleQueue     = errors.New("store: queue was looked up before a deletion")
 )
 
 // flusher is GroupCommitService or FlushRealTimeService.
@@ -81,13 +89,14 @@ func newCommitLog(o *Options, flags *runningFlags, checkpoint *storeCheckpoint, 
 
 // start begins the services; recovery is over.
 func (cl *commitLog) start() {
-	if last := cl.files.last(); last != nil {
+	last := cl.files.last()
+	if last != nil {
 		cl.active.Store(last)
 		if err := cl.ready(last); err != nil {
 			cl.o.Log.Warn("the rest of the last commit log file has no room on the disk", "file", last.path, "err", err)
 		}
 	}
-	cl.alloc.start()
+	cl.alloc.start(last)
 	cl.populate.start()
 	cl.flusher.start()
 }
@@ -105,108 +114,131 @@ func (cl *commitLog) close() {
 	cl.flusher.close()
 }
 
+// placed is where a run of records went.
+type placed struct {
+	phyOffset      PhyOffset
+	queueOffset    QueueOffset
+	storeTimestamp int64
+}
+
 // put places a run of encoded records, one behind the other in the same file, and fills their holes: physical offsets,
-// queue offsets from q on in steps of step, one store timestamp. All or nothing. Errors: errLogBusy, errTooLongForFile, or
-// whatever kept the next file from being made, wrapped in errNoFile.
-func (cl *commitLog) put(run []byte, q, step QueueOffset) (phy PhyOffset, storeTimestamp int64, err error) {
+// queue offsets from next on (all 0 if next is nil), one store timestamp; next moves on. All or nothing. Errors:
+// errLogBusy, errTooLongForFile, errStaleQueue (next was found before epoch changed), or whatever kept the next file from
+// being made, wrapped in errNoFile.
+func (cl *commitLog) put(run []byte, next *atomic.Int64, epoch uint64) (placed, error) {
 	if int64(len(run))+codec.BlankRecordBytes > cl.files.fileSize {
-		return 0, 0, errTooLongForFile
+		return placed{}, errTooLongForFile
 	}
 	for {
 		if !cl.putLock.TryLock() {
 			if cl.busy() {
-				return 0, 0, errLogBusy
+				return placed{}, errLogBusy
 			}
 			cl.putLock.Lock()
 		}
-		phy, storeTimestamp, roll, err := cl.place(run, q, step)
+		at, roll, err := cl.place(run, next, epoch)
 		cl.putLock.Unlock()
 		if err != nil {
-			return 0, 0, errors.Join(errNoFile, err)
+			return placed{}, err
 		}
 		if roll == nil {
-			return phy, storeTimestamp, nil
+			return at, nil
 		}
 		// Somebody else may fill the new file before we come back; each turn is a whole file of progress.
 		if err := cl.alloc.wait(roll.from); err != nil {
-			return 0, 0, errors.Join(errNoFile, err)
+			return placed{}, fmt.Errorf("%w: %w", errNoFile, err)
 		}
 	}
 }
 
 // place is put under the lock.
-func (cl *commitLog) place(run []byte, q, step QueueOffset) (PhyOffset, int64, *rollNeeded, error) {
+func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64) (placed, *rollNeeded, error) {
 	now := cl.o.Clock.Millis()
 	cl.lockedAt.Store(now)
 	defer cl.lockedAt.Store(0)
 	if cl.flags.has(flagClosed) {
-		return 0, 0, nil, ErrClosed
+		return placed{}, nil, ErrClosed
+	}
+	if epoch != cl.epoch.Load() {
+		return placed{}, nil, errStaleQueue
 	}
 	mf, roll, err := cl.room(int64(len(run)))
 	if mf == nil {
-		return 0, 0, roll, err
+		return placed{}, roll, err
 	}
 	cl.lastTimestamp = max(now, cl.lastTimestamp)
 	pos := mf.wrotePosition.Load()
-	phy := PhyOffset(mf.fileFrom + pos)
-	for at := 0; at < len(run); q += step {
-		size, _ := codec.RecordSize(run[at:])
-		codec.PatchRecord(run[at:at+size], q, phy+PhyOffset(at), cl.lastTimestamp)
-		at += size
+	at := placed{phyOffset: PhyOffset(mf.fileFrom + pos), storeTimestamp: cl.lastTimestamp}
+	step := QueueOffset(0)
+	if next != nil {
+		at.queueOffset, step = QueueOffset(next.Load()), 1
 	}
-	copy(mf.data()[pos:], run)
+	q := at.queueOffset
+	for from := 0; from < len(run); q += step {
+		size, _ := codec.RecordSize(run[from:])
+		codec.PatchRecord(run[from:from+size], q, at.phyOffset+PhyOffset(from), at.storeTimestamp)
+		from += size
+	}
 	end := pos + int64(len(run))
+	copy(mf.data()[pos:end], run)
 	mf.wrotePosition.Store(end)
-	mf.storeTimestamp.Store(cl.lastTimestamp)
+	mf.storeTimestamp.Store(at.storeTimestamp)
+	if next != nil {
+		next.Store(int64(q))
+	}
 	cl.populate.passed(mf.fileFrom + end)
-	return phy, cl.lastTimestamp, nil, nil
+	return at, nil, nil
+}
+
+// stopPuts runs f, which takes queues away, while no message is between its queue and the log. A put that has found its
+// queue before looks again.
+func (cl *commitLog) stopPuts(f func()) {
+	cl.putLock.Lock()
+	defer cl.putLock.Unlock()
+	f()
+	cl.epoch.Add(1)
 }
 
 // room is the file that takes need bytes and the blank behind them. When the active file has less, the rest of it
 // becomes a blank record and the spare file is next; roll says which file is missing.
 func (cl *commitLog) room(need int64) (mf *mappedFile, roll *rollNeeded, err error) {
 	mf = cl.active.Load()
-	from := int64(0)
-	if mf != nil {
-		rest := mf.size - mf.wrotePosition.Load()
-		if need+codec.BlankRecordBytes <= rest {
-			if mf.reserved < mf.size {
-				if err := cl.ready(mf); err != nil {
-					return nil, nil, err
-				}
-			}
-			return mf, nil, nil
+	if mf == nil {
+		next := cl.alloc.take(0)
+		if next == nil {
+			return nil, &rollNeeded{0}, nil
 		}
-		from = mf.fileFrom + mf.size
+		return cl.begin(next), nil, nil
 	}
+	if mf.reserved < mf.size {
+		if err := cl.ready(mf); err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", errNoFile, err)
+		}
+	}
+	pos := mf.wrotePosition.Load()
+	rest := mf.size - pos
+	if need+codec.BlankRecordBytes <= rest {
+		return mf, nil, nil
+	}
+	from := mf.fileFrom + mf.size
 	next := cl.alloc.take(from)
 	if next == nil {
 		return nil, &rollNeeded{from}, nil
 	}
-	if mf != nil {
-		if err := cl.blank(mf); err != nil {
-			return nil, nil, err // next stays unused; the alloc service makes it anew
-		}
-	}
-	cl.files.add(next)
-	cl.active.Store(next)
-	cl.populate.wake()
-	return next, nil, nil
-}
-
-// blank marks the rest of a file as unused (Java BLANK_MAGIC_CODE): 8 bytes are written, all count.
-func (cl *commitLog) blank(mf *mappedFile) error {
-	if mf.reserved < mf.size {
-		if err := cl.ready(mf); err != nil {
-			return err
-		}
-	}
-	pos := mf.wrotePosition.Load()
-	if rest := mf.size - pos; rest >= codec.BlankRecordBytes {
+	// The rest becomes a blank record (Java BLANK_MAGIC_CODE): 8 bytes are written, all count.
+	if rest >= codec.BlankRecordBytes {
 		codec.AppendBlank(mf.data()[pos:pos], int(rest))
 	}
 	mf.wrotePosition.Store(mf.size)
-	return nil
+	return cl.begin(next), nil, nil
+}
+
+// begin makes a new file the active one.
+func (cl *commitLog) begin(next *mappedFile) *mappedFile {
+	cl.files.add(next)
+	cl.active.Store(next)
+	cl.populate.wake()
+	return next
 }
 
 // canAppend is MessageStore.CanAppend: room in pages that are in memory.
