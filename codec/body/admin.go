@@ -69,10 +69,9 @@ type ColdDataFlowCtrInfo struct {
 
 // ColdDataRead is what a group has read of cold data (Java AccAndTimeStamp).
 type ColdDataRead struct {
-	ColdAcc             int64 `json:"coldAcc"`
-	CreateTimeMillis    int64 `json:"createTimeMills"`
-	LastColdReadMillis  int64 `json:"lastColdReadTimeMills"`
-	LastCreateTimestamp int64 `json:"timestamp"`
+	ColdAcc                int64 `json:"coldAcc"`               // bytes
+	CreateTimeMillis       int64 `json:"createTimeMills"`       // sic
+	LastColdReadTimeMillis int64 `json:"lastColdReadTimeMills"` // sic
 }
 
 // CheckRocksDBCQWriteResult answers CHECK_ROCKSDB_CQ_WRITE_PROGRESS (354).
