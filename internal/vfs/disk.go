@@ -67,7 +67,7 @@ func openDisk(name string, flag int) (*diskFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &diskFile{f: f}, nil
+	return &diskFile{f: f, writable: flag&os.O_RDWR != 0}, nil
 }
 
 // Remove implements FS.

@@ -16,8 +16,9 @@ const zeroChunk = 1 << 20
 
 // diskFile is a file of OS.
 type diskFile struct {
-	f      *os.File
-	closed atomic.Bool
+	f        *os.File
+	writable bool
+	closed   atomic.Bool
 }
 
 // ReadAt implements io.ReaderAt.
@@ -62,6 +63,9 @@ func (f *diskFile) Truncate(size int64) error {
 	if err != nil {
 		return err
 	}
+	if size < 0 || !f.writable {
+		return f.pathError("truncate", syscall.EINVAL) // ftruncate's answer to both
+	}
 	if size >= info.Size() {
 		return f.f.Truncate(size)
 	}
@@ -84,6 +88,9 @@ func (f *diskFile) Allocate(off, n int64) error {
 
 // allocateWith falls back to writing when the first way is not there.
 func (f *diskFile) allocateWith(off, n int64, first func() error) error {
+	if f.closed.Load() {
+		return f.pathError("allocate", fs.ErrClosed)
+	}
 	if off < 0 || n <= 0 {
 		return f.pathError("allocate", syscall.EINVAL)
 	}
@@ -155,6 +162,9 @@ func (f *diskFile) Map(size int64, writable bool) (Mapping, error) {
 	id, err := idOf(info)
 	if err != nil {
 		return nil, err
+	}
+	if writable && !f.writable {
+		return nil, f.pathError("mmap", syscall.EACCES)
 	}
 	if size <= 0 || size > info.Size() {
 		return nil, f.pathError("mmap", fmt.Errorf("%d of %d bytes: %w", size, info.Size(), ErrMapRange))

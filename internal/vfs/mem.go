@@ -323,13 +323,14 @@ func (m *MemFS) rename(oldName, newName string) error {
 		return nil
 	case target != nil && target.isDir():
 		return syscall.EEXIST // as package os, also for a directory onto itself
-	case target != nil && node.isDir():
-		return syscall.ENOTDIR
 	}
 	for at := newParent; at != nil; at = at.parent {
 		if at == node {
 			return syscall.EINVAL // a directory into itself
 		}
+	}
+	if target != nil && node.isDir() {
+		return syscall.ENOTDIR
 	}
 	m.apply(nameEffect{dir: oldParent, name: oldBase}, nameEffect{dir: newParent, name: newBase, node: node})
 	if target != nil {

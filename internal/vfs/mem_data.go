@@ -385,6 +385,3 @@ func (d *memData) peek(dst []byte, off int64) {
 	done := 0
 	d.spans(off, int64(len(dst)), func(piece []byte) { done += copyUnseen(dst[done:], piece) })
 }
-
-//go:norace
-func copyUnseen(dst, src []byte) int { return copy(dst, src) }

@@ -29,22 +29,22 @@ var errNegativeOffset = errors.New("negative offset")
 
 // ReadAt implements io.ReaderAt.
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
-	if err := f.usable("read", false); err != nil {
-		return 0, err
-	}
 	if off < 0 {
 		return 0, memError("readat", f.name, errNegativeOffset)
+	}
+	if err := f.usable("read", false); err != nil {
+		return 0, err
 	}
 	return f.node.data.readAt(p, off) // io.EOF bare, as package os
 }
 
 // WriteAt implements io.WriterAt.
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
-	if err := f.usable("write", true); err != nil {
-		return 0, err
-	}
 	if off < 0 {
 		return 0, memError("writeat", f.name, errNegativeOffset)
+	}
+	if err := f.usable("write", true); err != nil {
+		return 0, err
 	}
 	n, err := f.node.data.writeAt(p, off, f.fs.opts.Now())
 	if err != nil {
@@ -117,8 +117,8 @@ func (m *MemFS) persistIfRelaxed(node *memNode) {
 
 // Allocate implements File.
 func (f *memFile) Allocate(off, n int64) error {
-	if err := f.usable("allocate", true); err != nil {
-		return err
+	if err := f.usable("allocate", off >= 0 && n > 0); err != nil {
+		return err // a bad range is reported before a wrong descriptor, as by the kernel
 	}
 	if err := f.node.data.allocate(off, n, f.fs.opts.Now()); err != nil {
 		return memError("allocate", f.name, err)

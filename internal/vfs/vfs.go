@@ -104,7 +104,7 @@ const (
 // who guards it with a reference count.
 type Mapping interface {
 	Bytes() []byte
-	// Sync makes [off, off+n) durable (msync MS_SYNC); the range is rounded out to pages.
+	// Sync makes [off, off+n) durable (msync MS_SYNC); a disk rounds the range out to pages.
 	Sync(off, n int64) error
 	// Advise passes a hint for [off, off+n).
 	Advise(off, n int64, a Advice) error

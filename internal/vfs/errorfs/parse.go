@@ -37,10 +37,10 @@ func Parse(text string, options ...Option) (*Rules, error) {
 		if err != nil {
 			return nil, err
 		}
-		if tok.text == "" {
+		if tok.is("") {
 			return rules, nil
 		}
-		if tok.text != "(" {
+		if !tok.is("(") {
 			return nil, tok.errorf("want ( at the start of a rule")
 		}
 		r, err := p.rule()
