@@ -203,8 +203,8 @@ func (f *File) Edited(changes map[string]string) string {
 		}
 	}
 	slices.Sort(added)
-	if s := b.String(); len(added) > 0 && s != "" && !strings.HasSuffix(s, "\n") && !strings.HasSuffix(s, "\r") {
-		b.WriteByte('\n')
+	if s := b.String(); len(added) > 0 && s != "" && !strings.HasSuffix(s, "\n") {
+		b.WriteByte('\n') // behind a CR too, which then is a CRLF
 	}
 	if len(added) > 0 && f != nil && f.open {
 		b.WriteByte('\n') // ends what the last backslash continues
