@@ -361,7 +361,13 @@ func parseInt(b []byte) (v int64, ok bool) {
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		neg, i = b[0] == '-', 1
 	}
-	if i == len(b) || len(b)-i > 19 {
+	if i == len(b) {
+		return 0, false
+	}
+	for b[i] == '0' && i < len(b)-1 {
+		i++
+	}
+	if len(b)-i > 19 { // more digits do not fit, 19 fit into u
 		return 0, false
 	}
 	var u uint64
@@ -413,7 +419,7 @@ func appendUnescaped(dst, raw []byte) []byte {
 				dst = append(dst, byte(r))
 				continue
 			}
-			if utf16.IsSurrogate(r) && i+6 < len(raw)+0 && raw[i+1] == '\\' && raw[i+2] == 'u' {
+			if utf16.IsSurrogate(r) && i+6 < len(raw) && raw[i+1] == '\\' && raw[i+2] == 'u' {
 				if lo, ok := hex4(raw[i+3:]); ok {
 					if both := utf16.DecodeRune(r, lo); both != utf8.RuneError {
 						dst = utf8.AppendRune(dst, both)
