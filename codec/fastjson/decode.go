@@ -17,7 +17,8 @@ import (
 //	Go type                 takes
 //	struct                  object; field names by the json tag (without one: the Go name, first letter lowered),
 //	                        alternates by an alt:"x,y" tag; see Defaulter for absent members
-//	pointer                 null gives nil, else a new element is filled
+//	pointer                 null gives nil, as do "" and "null" for numbers and bools and [] for structs; else
+//	                        the element is filled, a new one if it was nil
 //	map                     object; keys may be string, integer, struct (object, or string holding its JSON) or
 //	                        encoding.TextUnmarshaler types; null keys are dropped
 //	slice                   array; "" gives nil; any other single value a slice of one
@@ -64,7 +65,7 @@ func bind(v *Value, dst reflect.Value) error {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		if v.kind == Null {
+		if absent(v, t.Elem()) {
 			dst.SetZero()
 			return nil
 		}
@@ -91,9 +92,23 @@ func bind(v *Value, dst reflect.Value) error {
 	return bindScalar(v, dst, t)
 }
 
+// absent tells what stands for a nil pointer: null; "" and "null" for numbers and bools; [] for structs.
+func absent(v *Value, elem reflect.Type) bool {
+	switch v.kind {
+	case Null:
+		return true
+	case String:
+		k := elem.Kind()
+		return k >= reflect.Bool && k <= reflect.Float64 && (v.text == "" || v.text == "null")
+	case Array:
+		return elem.Kind() == reflect.Struct && v.Len() == 0 && elem != valueType
+	}
+	return false
+}
+
 // bindSelf serves types that read themselves.
 func bindSelf(v *Value, dst reflect.Value, t reflect.Type) (bool, error) {
-	if t.Kind() == reflect.Pointer || !dst.CanAddr() {
+	if t.Kind() == reflect.Pointer {
 		return false, nil
 	}
 	pt := reflect.PointerTo(t)
@@ -121,7 +136,7 @@ func bindSelf(v *Value, dst reflect.Value, t reflect.Type) (bool, error) {
 }
 
 func bindStruct(v *Value, dst reflect.Value, t reflect.Type) error {
-	if v.kind == Null {
+	if absent(v, t) {
 		return nil
 	}
 	if v.kind != Object {
