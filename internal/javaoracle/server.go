@@ -16,11 +16,10 @@ import (
 	"time"
 )
 
-// Versions whose servers are known to start.
-const (
-	Version53 = "5.3.3"
-	Version49 = "4.9.8"
-)
+
+// Version53 is the release the golden files come from. No server jars of 4.9 are published, so the 4.9 side is its
+// clients alone.
+const Version53 = "5.3.3"
 
 const (
 	startTimeout = 60 * time.Second
@@ -29,13 +28,13 @@ const (
 
 // Server is what the Java processes of one name server and broker are started with.
 type Server struct {
-	// Version is the release, Version53 or Version49.
+	// Version is the release, Version53 if empty.
 	Version string
 	// CacheDir holds the jars, in a directory for each version.
 	CacheDir string
 	// Dir is the working directory: conf, home, store and the logs of the processes.
 	Dir string
-	// Bind is the address the processes listen on, "127.0.0.1" if empty. Version49 always listens on all addresses.
+	// Bind is the address the processes listen on, "127.0.0.1" if empty.
 	Bind string
 	// Advertise is the address the broker tells the name server, Bind if empty.
 	Advertise string
@@ -64,12 +63,7 @@ var brokerProperties = map[string]string{
 	"maxIndexNum": "400000", "autoCreateTopicEnable": "true", "autoCreateSubscriptionGroup": "true",
 	"enablePropertyFilter": "true", "transactionTimeOut": "3000", "transactionCheckInterval": "3000",
 	"traceTopicEnable": "true", "diskMaxUsedSpaceRatio": "95", "brokerFastFailureEnable": "false",
-	"sendMessageThreadPoolNums": "4",
-}
-
-// only53 are properties that a 4.9 broker does not know.
-var only53 = map[string]string{
-	"timerWheelEnable": "true", "recallMessageEnable": "true", "popResponseReturnActualRetryTopic": "false",
+	"sendMessageThreadPoolNums": "4", "timerWheelEnable": "true", "recallMessageEnable": "true", "popResponseReturnActualRetryTopic": "false",
 }
 
 // StartNamesrv starts the name server and waits until it listens.
@@ -79,9 +73,7 @@ func (s Server) StartNamesrv(ctx context.Context) (*Process, error) {
 		"kvConfigPath":    filepath.Join(s.Dir, "kvConfig.json"),
 		"configStorePath": filepath.Join(s.Dir, "namesrv.properties"),
 	}
-	if s.Version != Version49 {
-		conf["bindAddress"] = s.bind()
-	}
+	conf["bindAddress"] = s.bind()
 	return s.start(ctx, "namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", conf, s.NamesrvPort)
 }
 
@@ -101,10 +93,7 @@ func (s Server) StartBroker(ctx context.Context) (*Process, error) {
 	conf["haListenPort"] = strconv.Itoa(s.BrokerPort + 1)
 	conf["storePathRootDir"] = filepath.Join(s.Dir, "store")
 	conf["storePathCommitLog"] = filepath.Join(s.Dir, "store", "commitlog")
-	if s.Version != Version49 {
-		conf["bindAddress"] = s.bind()
-		maps.Copy(conf, only53)
-	}
+	conf["bindAddress"] = s.bind()
 	maps.Copy(conf, s.Properties)
 	return s.start(ctx, "broker", "org.apache.rocketmq.broker.BrokerStartup", conf, s.BrokerPort)
 }
@@ -117,7 +106,11 @@ func (s Server) bind() string {
 }
 
 func (s Server) start(ctx context.Context, name, class string, conf map[string]string, port int) (*Process, error) {
-	lib, err := Jars(ctx, s.CacheDir, s.Version)
+	version := s.Version
+	if version == "" {
+		version = Version53
+	}
+	lib, err := Jars(ctx, s.CacheDir, version)
 	if err != nil {
 		return nil, err
 	}

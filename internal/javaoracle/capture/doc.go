@@ -1,8 +1,8 @@
 // Command capture records what real RocketMQ programs say to each other, and turns a recording into golden files.
 //
 //	capture record -out FILE [-label-file FILE] [-route NAME=LISTEN,TARGET]...
-//	capture list   -in FILE [-label REGEXP]
-//	capture export -in FILE -wire DIR [-records DIR]
+//	capture list   -in FILE,... [-label REGEXP]
+//	capture export -in FILE,... -wire DIR [-records DIR]
 //
 // record is a TCP proxy. Each route accepts on LISTEN and dials TARGET; bytes are passed on as they come, and beside
 // that every direction is cut at the 4-byte length into frames, which are appended to FILE as JSON lines (see Frame).

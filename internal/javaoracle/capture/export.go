@@ -29,8 +29,18 @@ type sample struct {
 	push    bool     // request from server to client, or the answer to one
 }
 
-// read calls yield for each decodable frame of a recording, with the request's code found for responses.
-func read(in string, yield func(sample) error) error {
+// read calls yield for each decodable frame of the recordings, in the order given.
+func read(in []string, yield func(sample) error) error {
+	for _, file := range in {
+		if err := readFile(file, yield); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readFile finds the request of each response, since a response does not carry the code it answers.
+func readFile(in string, yield func(sample) error) error {
 	f, err := os.Open(in)
 	if err != nil {
 		return err
@@ -132,7 +142,7 @@ func (s sample) title() string {
 		kind, from, to)
 }
 
-func list(in, label string) error {
+func list(in []string, label string) error {
 	re, err := regexp.Compile(label)
 	if err != nil {
 		return err
@@ -166,7 +176,7 @@ func list(in, label string) error {
 }
 
 // export writes the golden files. A request and its response are chosen separately; the first that fits wins.
-func export(in, wire, records string) error {
+func export(in []string, wire, records string) error {
 	done := map[string]bool{}
 	return read(in, func(s sample) error {
 		if records != "" && s.cmd.isResponse() {

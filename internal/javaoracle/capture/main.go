@@ -38,20 +38,20 @@ func run(ctx context.Context, args []string) error {
 		}
 		return recordTraffic(ctx, *out, *labelFile, routes)
 	case "list":
-		in := flags.String("in", "frames.jsonl", "recording to read")
+		in := flags.String("in", "frames.jsonl", "recordings to read, separated by commas")
 		label := flags.String("label", ".", "regular expression on the label")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
-		return list(*in, *label)
+		return list(strings.Split(*in, ","), *label)
 	case "export":
-		in := flags.String("in", "frames.jsonl", "recording to read")
+		in := flags.String("in", "frames.jsonl", "recordings to read, separated by commas")
 		wire := flags.String("wire", "", "directory for the frames, one subdirectory per label")
 		records := flags.String("records", "", "directory for stored messages found in pull answers")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
-		return export(*in, *wire, *records)
+		return export(strings.Split(*in, ","), *wire, *records)
 	}
 	return errUsage
 }
