@@ -1,0 +1,199 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+)
+
+// mark is the state of the queue at one moment: the entries below maxOffset are in the mapping.
+func (cq *consumeQueue) mark() queueMark {
+	m := queueMark{minOffset: cq.minOffset.Load(), maxOffset: cq.maxOffset.Load(), maxPhy: -1}
+	if e, ok := cq.entry(m.maxOffset - 1); ok && !e.isBlank() {
+		m.maxPhy = e.end()
+	}
+	return m
+}
+
+// flush makes entries durable: all with leastPages 0, else only if so many pages are dirty. Names and lengths of new
+// files come first; one sync of each directory serves all files made since the last flush.
+func (cq *consumeQueue) flush(leastPages int) error {
+	if leastPages > 0 {
+		return cq.mfq.flush(leastPages)
+	}
+	m := cq.mark()
+	if cq.mfq.flushedWhere.Load() >= cq.mfq.maxOffset() && !cq.namesDirty.Load() {
+		if saved := cq.saved.Load(); saved == nil || *saved != m {
+			cq.saved.Store(&m)
+		}
+		return nil
+	}
+	if cq.namesDirty.Swap(false) {
+		if err := cq.syncNames(); err != nil {
+			cq.namesDirty.Store(true)
+			return err
+		}
+	}
+	if err := cq.mfq.flush(0); err != nil {
+		return err
+	}
+	cq.saved.Store(&m)
+	return nil
+}
+
+// syncNames makes the names and lengths of the files durable. Where a file has just been deleted there is nothing to do.
+func (cq *consumeQueue) syncNames() error {
+	fs := cq.mfq.fs
+	if mf := cq.mfq.last(); mf != nil {
+		f, err := fs.Open(mf.path)
+		if err == nil {
+			err = errors.Join(f.Sync(), f.Close())
+		}
+		if ignoreNotExist(err) != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
+	for dir, up := cq.mfq.dir, 0; up < 4; dir, up = path.Dir(dir), up+1 { // queue, topic, consumequeue, root
+		if err := ignoreNotExist(fs.SyncDir(dir)); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
+	return nil
+}
+
+// flush flushes every queue and returns the first error.
+func (t *consumeQueueTable) flush(leastPages int) error {
+	var errs []error
+	t.each(func(cq *consumeQueue) {
+		if err := cq.flush(leastPages); err != nil && len(errs) < maxReportedErrors {
+			errs = append(errs, err)
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// maxReportedErrors bounds what one call joins.
+const maxReportedErrors = 5
+
+// saveMarks writes the queue checkpoint: what the last flush of each queue made durable.
+func (t *consumeQueueTable) saveMarks() error {
+	return t.mark.save(func() queueMarks {
+		m := queueMarks{logEnd: t.cl.maxOffset(), deleted: map[string]PhyOffset{}, queues: map[queueKey]queueMark{}}
+		t.writeMu.Lock()
+		for topic, before := range t.deletedTopics {
+			m.deleted[topic] = before
+		}
+		t.each(func(cq *consumeQueue) {
+			if saved := cq.saved.Load(); saved != nil && saved.maxOffset > 0 {
+				m.queues[queueKey{cq.topic, cq.queueID}] = *saved
+			}
+		})
+		t.writeMu.Unlock()
+		if t.index != nil {
+			m.index, m.indexedTo = t.index.marks()
+		}
+		return m
+	})
+}
+
+// flushConsumeQueueService flushes the ConsumeQueues (Java FlushConsumeQueueService): every
+// FlushIntervalConsumeQueue those with FlushConsumeQueueLeastPages dirty pages, and every
+// FlushConsumeQueueThoroughPeriod all of them and the index. After that the checkpoint says so.
+//
+// While nothing is written it sleeps: an idle broker must not wake up every second for this. After a failed flush nothing
+// is declared durable any more (the kernel forgets which pages it could not write), so the next start is an abnormal one
+// and builds the queues anew from the last checkpoint on.
+type flushConsumeQueueService struct {
+	o          *Options
+	table      *consumeQueueTable
+	index      *indexService
+	checkpoint *storeCheckpoint
+	// dispatched is the store time of the last record whose entry is written, ms.
+	dispatched func() int64
+	fail       func(error)
+	dirty      dirtySignal
+	broken     error // owned by run, then by close
+	stop       chan struct{}
+	done       chan struct{}
+	once       sync.Once
+}
+
+func newFlushConsumeQueueService(o *Options, t *consumeQueueTable, x *indexService, c *storeCheckpoint,
+	dispatched func() int64, fail func(error)) *flushConsumeQueueService {
+	return &flushConsumeQueueService{o: o, table: t, index: x, checkpoint: c, dispatched: dispatched, fail: fail,
+		dirty: newDirtySignal(), stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+func (s *flushConsumeQueueService) start() { go s.run() }
+
+// wrote tells that entries were written; cheap while the service is awake.
+func (s *flushConsumeQueueService) wrote() { s.dirty.raise() }
+
+// work tells that the checkpoint is behind what was dispatched.
+func (s *flushConsumeQueueService) work() bool {
+	return s.broken == nil && (s.dispatched() > s.checkpoint.logicsMsgTimestamp.Load() || s.index.unsaved())
+}
+
+func (s *flushConsumeQueueService) run() {
+	defer close(s.done)
+	for s.dirty.await(s.work, s.stop) {
+		if !s.whileDirty() {
+			return
+		}
+	}
+}
+
+// whileDirty flushes by the intervals until everything is durable; false at the stop.
+func (s *flushConsumeQueueService) whileDirty() bool {
+	ticker := s.o.Clock.NewTicker(s.o.FlushIntervalConsumeQueue)
+	defer ticker.Stop()
+	since := s.o.Clock.Now()
+	for s.work() {
+		select {
+		case <-s.stop:
+			return false
+		case <-ticker.C():
+		}
+		var err error
+		if now := s.o.Clock.Now(); now.Sub(since) >= s.o.FlushConsumeQueueThoroughPeriod {
+			since = now
+			err = s.thorough()
+		} else {
+			err = s.table.flush(s.o.FlushConsumeQueueLeastPages)
+		}
+		if err != nil {
+			s.broken = err
+			s.fail(err)
+		}
+	}
+	return true
+}
+
+// thorough makes everything dispatched so far durable and says so in both checkpoints.
+func (s *flushConsumeQueueService) thorough() error {
+	at := s.dispatched()
+	if err := errors.Join(s.table.flush(0), s.index.flush()); err != nil {
+		return err
+	}
+	if err := s.table.saveMarks(); err != nil {
+		return err
+	}
+	if at > s.checkpoint.logicsMsgTimestamp.Load() {
+		s.checkpoint.logicsMsgTimestamp.Store(at)
+	}
+	return s.checkpoint.flush()
+}
+
+// close stops the service and does a last thorough flush. The dispatch must have ended. A second call does nothing.
+func (s *flushConsumeQueueService) close() error {
+	var err error
+	s.once.Do(func() {
+		close(s.stop)
+		<-s.done
+		if err = s.broken; err == nil {
+			err = s.thorough()
+		}
+	})
+	return err
+}

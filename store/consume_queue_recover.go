@@ -1,0 +1,438 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// recoverFiles is how many files of a queue, from the last, are read to find its end (Java).
+	recoverFiles = 3
+	// Sizes of the reads that find the end: small first, because most queues have few entries in a large sparse file.
+	firstScanBytes = 200 * cqEntryBytes
+	maxScanBytes   = 12800 * cqEntryBytes
+)
+
+// forEach runs f on every queue, on several goroutines: opening thousands of queues waits for the disk most of the time.
+func (t *consumeQueueTable) forEach(queues []*consumeQueue, f func(cq *consumeQueue) error) error {
+	workers := min(len(queues), 4*runtime.GOMAXPROCS(0))
+	var at atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, workers)
+	for w := range workers {
+		wg.Go(func() {
+			for {
+				i := int(at.Add(1)) - 1
+				if i >= len(queues) || errs[w] != nil {
+					return
+				}
+				errs[w] = f(queues[i])
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// load finds the queues of the directory and maps their files. Names that are no queue ids are skipped, as Java does.
+func (t *consumeQueueTable) load() error {
+	if err := t.fs.RemoveAll(path.Join(t.o.RootDir, deletedQueuesDirName)); err != nil {
+		return fmt.Errorf("store: remove deleted queues: %w", err)
+	}
+	marks, damaged, err := t.mark.load()
+	if err != nil {
+		return err
+	}
+	if damaged != nil {
+		t.log.Warn("queue checkpoint ignored", "err", damaged)
+	}
+	t.loaded = marks
+	for topic, before := range marks.deleted {
+		t.deletedTopics[topic] = before
+	}
+	t.recovering = true
+	topics, err := t.fs.List(t.dir)
+	if ignoreNotExist(err) != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	for _, topic := range topics {
+		if err := t.loadTopic(topic); err != nil {
+			return err
+		}
+	}
+	return t.forEach(t.all(), (*consumeQueue).load)
+}
+
+func (t *consumeQueueTable) loadTopic(topic string) error {
+	dir := path.Join(t.dir, topic)
+	info, err := t.fs.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if !info.IsDir() {
+		return nil
+	}
+	names, err := t.fs.List(dir)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	for _, name := range names {
+		if id, err := strconv.ParseInt(name, 10, 32); err == nil && strconv.Itoa(int(id)) == name {
+			t.findOrCreate(topic, int32(id))
+		}
+	}
+	return nil
+}
+
+// load maps the files. A file that is too short is taken away with those behind it; the log has what they held. One that
+// is too long was made with another configuration, and nothing is touched.
+func (cq *consumeQueue) load() error {
+	for {
+		repaired, err := cq.mfq.load()
+		cq.damaged = cq.damaged || repaired
+		var bad *badFileError
+		if err == nil || !errors.As(err, &bad) || bad.sizeBytes >= cq.mfq.fileSize {
+			return err
+		}
+		cq.mfq.log.Warn("short file of a queue removed, the log has its entries", "file", bad.path,
+			"sizeBytes", bad.sizeBytes)
+		if err := cq.mfq.fs.Remove(bad.path); err != nil {
+			return fmt.Errorf("store: remove %s: %w", bad.path, err)
+		}
+		cq.damaged = true
+	}
+}
+
+// recover finds the end of every queue. clean tells that the last stop was one. It returns the offset below which every
+// record has its entry, except those of queues that were found damaged: rebuild brings those back after the end of the
+// log is known.
+func (t *consumeQueueTable) recover(clean bool) (PhyOffset, error) {
+	err := t.forEach(t.all(), func(cq *consumeQueue) error {
+		mark, ok := t.loaded.queues[queueKey{cq.topic, cq.queueID}]
+		if !ok {
+			mark.maxPhy = -1
+		}
+		if err := cq.recover(mark, clean); err != nil {
+			return err
+		}
+		if before, ok := t.deletedTopics[cq.topic]; ok && cq.startsBefore(int64(before)) {
+			cq.damaged = false
+			return cq.reset()
+		}
+		return nil
+	})
+	return t.maxPhyOffset(), err
+}
+
+// maxPhyOffset is the largest end of a record that has an entry, -1 without entries.
+func (t *consumeQueueTable) maxPhyOffset() PhyOffset {
+	maxPhy := int64(-1)
+	for _, cq := range t.all() {
+		maxPhy = max(maxPhy, cq.maxPhy.Load())
+	}
+	return PhyOffset(maxPhy)
+}
+
+// startsBefore tells whether the first record of the queue lies before an offset.
+func (cq *consumeQueue) startsBefore(phyOffset int64) bool {
+	from, to := cq.firstStored(), cq.maxOffset.Load()
+	first := cq.search(from, to, func(e cqEntry) bool { return !e.isBlank() || e.phyOffset > 0 })
+	e, ok := cq.entry(first)
+	return ok && e.phyOffset < phyOffset
+}
+
+// recover finds the end of the queue. After a clean stop it is where the mark says, if the two entries around it agree.
+// Otherwise the last three files are read up to the first entry that cannot be one; after a crash what lies behind is
+// made zero, for an entry that the crash kept from a later page would be taken for a real one some day.
+func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
+	// What a killed process wrote may still be on its way to the disk: the next flush has to see to it.
+	cq.namesDirty.Store(!clean)
+	if holes := cq.mfq.holes(); len(holes) > 0 {
+		cq.damaged = true
+		if err := cq.mfq.setEnd(holes[0].from); err != nil {
+			return err
+		}
+	}
+	if cq.mfq.last() == nil {
+		cq.damaged = true // a directory without files
+		return nil
+	}
+	end, maxPhy := mark.maxOffset*cqEntryBytes, mark.maxPhy
+	if !clean || !cq.endsAt(mark) {
+		var err error
+		if end, maxPhy, err = cq.scan(mark); err != nil {
+			return err
+		}
+	}
+	last := cq.mfq.last()
+	switch {
+	case end <= cq.mfq.minOffset():
+		cq.damaged = true // files without an entry
+		return cq.reset()
+	case end <= last.fileFrom:
+		cq.damaged = true
+	}
+	var err error
+	if clean && cq.zeroAt(end) {
+		err = cq.mfq.setEnd(end)
+	} else {
+		err = cq.mfq.truncateDirty(end)
+	}
+	cq.maxPhy.Store(maxPhy)
+	cq.minOffset.Store(cq.firstStored())
+	cq.maxOffset.Store(end / cqEntryBytes)
+	return err
+}
+
+// endsAt tells whether the queue ends as the mark says.
+func (cq *consumeQueue) endsAt(mark queueMark) bool {
+	end := mark.maxOffset * cqEntryBytes
+	if mark.maxPhy < 0 || cq.mfq.find(end-cqEntryBytes) != cq.mfq.last() {
+		return false
+	}
+	e, ok := cq.entry(mark.maxOffset - 1)
+	return ok && !e.isBlank() && e.end() == mark.maxPhy && cq.zeroAt(end)
+}
+
+// zeroAt tells that no entry stands at a position, which is in the last file or behind it.
+func (cq *consumeQueue) zeroAt(pos int64) bool {
+	e, ok := cq.entry(pos / cqEntryBytes)
+	return !ok || e.isZero()
+}
+
+// scan finds the position behind the last entry, and the end of its record. Entries below a mark are on the disk and
+// need not be read.
+func (cq *consumeQueue) scan(mark queueMark) (end, maxPhy int64, err error) {
+	files := cq.mfq.list()
+	i := max(0, len(files)-recoverFiles)
+	pos := int64(0)
+	maxPhy = -1
+	if at := mark.maxOffset * cqEntryBytes; mark.maxPhy >= 0 && at > files[i].fileFrom {
+		if e, ok := cq.entry(mark.maxOffset - 1); ok && !e.isBlank() && e.end() == mark.maxPhy {
+			maxPhy = mark.maxPhy
+			for i < len(files)-1 && !files[i].contains(at) {
+				i++
+			}
+			pos = at - files[i].fileFrom
+		}
+	}
+	if pos == 0 && i > 0 && maxPhy < 0 {
+		if e, ok := cq.entry(files[i].fileFrom/cqEntryBytes - 1); ok && !e.isBlank() {
+			maxPhy = e.end()
+		}
+	}
+	for ; i < len(files); i, pos = i+1, 0 {
+		if pos, maxPhy, err = scanEntries(files[i], pos, maxPhy); err != nil {
+			return 0, 0, err
+		}
+		end = files[i].fileFrom + pos
+		if pos < files[i].size {
+			break
+		}
+	}
+	return end, maxPhy, nil
+}
+
+// scanEntries reads entries from pos on until the first that is none: offset or size out of range, or a record before the
+// one of the entry before (a torn page). It reads the file, not the mapping, so that the pages of a sparse file stay
+// out of memory.
+func scanEntries(mf *mappedFile, pos, maxPhy int64) (end, lastPhy int64, err error) {
+	f, err := mf.fs.Open(mf.path)
+	if err != nil {
+		return 0, 0, fmt.Errorf("store: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	buf := make([]byte, firstScanBytes)
+	for pos < mf.size {
+		part := buf[:min(int64(len(buf)), mf.size-pos)]
+		if _, err := f.ReadAt(part, pos); err != nil && !errors.Is(err, io.EOF) {
+			return 0, 0, fmt.Errorf("store: %w", err)
+		}
+		for ; len(part) >= cqEntryBytes; part, pos = part[cqEntryBytes:], pos+cqEntryBytes {
+			e := decodeCQEntry(part)
+			if e.phyOffset < 0 || e.size <= 0 {
+				return pos, maxPhy, nil
+			}
+			if e.isBlank() {
+				continue
+			}
+			if e.phyOffset < maxPhy {
+				return pos, maxPhy, nil
+			}
+			maxPhy = e.end()
+		}
+		if len(buf) < maxScanBytes {
+			buf = make([]byte, 4*len(buf))
+		}
+	}
+	return pos, maxPhy, nil
+}
+
+// truncate drops the entries of records that end behind p: at the end of recovery what the log has lost, and before an
+// abnormal recovery dispatches again what a crash may have torn.
+func (t *consumeQueueTable) truncate(p PhyOffset) error {
+	return t.forEach(t.all(), func(cq *consumeQueue) error { return cq.truncate(int64(p)) })
+}
+
+func (cq *consumeQueue) truncate(p int64) error {
+	if cq.maxPhy.Load() <= p {
+		return nil
+	}
+	from, to := cq.firstStored(), cq.maxOffset.Load()
+	end := cq.search(from, to, func(e cqEntry) bool {
+		if e.isBlank() {
+			return e.phyOffset >= p && e.phyOffset > 0
+		}
+		return e.end() > p
+	})
+	if end == from {
+		if err := cq.reset(); err != nil || end == 0 {
+			return err
+		}
+		return cq.startAt(end)
+	}
+	if err := cq.mfq.truncateDirty(end * cqEntryBytes); err != nil {
+		return err
+	}
+	maxPhy := int64(-1)
+	for q := end - 1; q >= from && maxPhy < 0; q-- {
+		e, ok := cq.entry(q)
+		switch {
+		case ok && !e.isBlank():
+			maxPhy = e.end()
+		case ok && e.phyOffset > 0:
+			maxPhy = e.phyOffset
+		default:
+			q = from // blanks up to the front
+		}
+	}
+	cq.maxPhy.Store(maxPhy)
+	cq.maxOffset.Store(end)
+	return nil
+}
+
+// dispatch gives a record its entry during recovery. An entry that would leave a hole is put off: the queue lost what
+// belongs there, and rebuild fills it from the start of the hole on.
+func (t *consumeQueueTable) dispatch(d *dispatchRecord) error {
+	if !d.consumable() {
+		return nil
+	}
+	_, err := t.put(d)
+	if errors.Is(err, errQueueOrder) || errors.Is(err, errTopicName) {
+		t.log.Error("record left out of its queue", "phyOffset", d.phyOffset, "err", err)
+		return nil
+	}
+	return err
+}
+
+// rebuild ends recovery: the log is whole from its start to its end. Queues that lack entries get them by a walk over the
+// log from the first one that is missing; the least offset and the next one of every queue are set. clean tells that the
+// last stop was one: then a queue that ends before its mark lost a file, unless another broker wrote to this directory.
+func (t *consumeQueueTable) rebuild(clean bool) error {
+	t.writeMu.Lock()
+	defer t.writeMu.Unlock()
+	marks := t.loaded.queues
+	if clean && t.loaded.logEnd != t.cl.maxOffset() {
+		marks = nil
+	}
+	for k, mark := range marks {
+		if cq := t.find(k.topic, k.queueID); cq == nil || cq.maxOffset.Load() < mark.maxOffset {
+			t.findOrCreate(k.topic, k.queueID).damaged = true
+		}
+	}
+	if err := t.rebuildDamaged(); err != nil {
+		return err
+	}
+	minPhy := int64(t.cl.minOffset())
+	for k, mark := range marks {
+		if mark.maxPhy <= minPhy {
+			if err := t.find(k.topic, k.queueID).numberOn(mark.maxOffset); err != nil {
+				return err
+			}
+		}
+	}
+	for topic, before := range t.deletedTopics {
+		if int64(before) <= minPhy {
+			delete(t.deletedTopics, topic)
+		}
+	}
+	for _, cq := range t.all() {
+		cq.correctMin(minPhy)
+		cq.next.Store(cq.maxOffset.Load())
+	}
+	t.recovering = false
+	t.loaded = queueMarks{}
+	return nil
+}
+
+func (t *consumeQueueTable) rebuildDamaged() error {
+	t.recovering = false
+	from, damaged := t.cl.maxOffset(), 0
+	for _, cq := range t.all() {
+		if cq.damaged {
+			from = min(from, PhyOffset(max(0, cq.maxPhy.Load())))
+			damaged++
+		}
+	}
+	if damaged == 0 {
+		return nil
+	}
+	t.log.Warn("rebuilding queues from the log", "queues", damaged, "phyOffset", from, "end", t.cl.maxOffset())
+	w := logWalker{cl: t.cl, o: t.o, at: from}
+	defer w.release()
+	var d dispatchRecord
+	for {
+		ok, err := w.next(t.cl.maxOffset(), &d)
+		switch {
+		case err != nil:
+			t.log.Error("damaged record while rebuilding queues", "err", err)
+		case !ok:
+			for _, cq := range t.all() {
+				cq.damaged = false
+			}
+			return nil
+		default:
+			if err := t.dispatch(&d); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// numberOn makes q the next offset of a queue that lost its files after all its records had expired.
+func (cq *consumeQueue) numberOn(q int64) error {
+	end := cq.maxOffset.Load()
+	switch {
+	case end >= q:
+		return nil
+	case cq.mfq.last() == nil:
+		return cq.startAt(q)
+	case q-end > maxHoleEntries:
+		return fmt.Errorf("%w: %s-%d: %d leaves a hole of %d", errQueueOrder, cq.topic, cq.queueID, q, q-end)
+	}
+	return cq.fill(end, q, max(0, cq.maxPhy.Load()))
+}
+
+// destroy removes every queue: there is no log they could belong to.
+func (t *consumeQueueTable) destroy() error {
+	for _, cq := range t.all() {
+		cq.mfq.close()
+	}
+	t.createMu.Lock()
+	for i := range t.shards {
+		t.shards[i].Store(new(map[string]*topicQueues))
+	}
+	t.createMu.Unlock()
+	t.loaded = queueMarks{}
+	clear(t.deletedTopics)
+	if err := t.fs.RemoveAll(t.dir); err != nil {
+		return fmt.Errorf("store: remove queues without a log: %w", err)
+	}
+	return nil
+}

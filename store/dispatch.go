@@ -1,0 +1,168 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"skylark/codec"
+)
+
+// dispatchRecord is what ConsumeQueues, index and consumers need to know of a record (Java DispatchRequest). The slices
+// alias the CommitLog.
+type dispatchRecord struct {
+	topic          []byte
+	queueID        int32
+	queueOffset    QueueOffset
+	phyOffset      PhyOffset
+	size           int
+	tagsCode       int64
+	storeTimestamp int64
+	sysFlag        int32
+	properties     []byte
+}
+
+// consumable tells that consumers see the record: half messages and rollbacks stay out of the ConsumeQueues.
+func (d *dispatchRecord) consumable() bool {
+	state := d.sysFlag & codec.SysFlagTransactionMask
+	return state == codec.SysFlagTransactionNone || state == codec.SysFlagTransactionCommit
+}
+
+// indexed tells that its keys go into the index; half messages do.
+func (d *dispatchRecord) indexed() bool {
+	return d.sysFlag&codec.SysFlagTransactionMask != codec.SysFlagTransactionRollback
+}
+
+// fill takes what it needs out of rec, whose bytes start at phyOffset p.
+func (d *dispatchRecord) fill(rec *codec.Record, p PhyOffset, o *Options) {
+	*d = dispatchRecord{
+		topic:          rec.Topic,
+		queueID:        rec.QueueID,
+		queueOffset:    rec.QueueOffset,
+		phyOffset:      p,
+		size:           rec.TotalSize,
+		storeTimestamp: rec.StoreTimestamp,
+		sysFlag:        rec.SysFlag,
+		properties:     rec.Properties,
+	}
+	if !d.consumable() {
+		return
+	}
+	if string(rec.Topic) == codec.ScheduleTopic {
+		// A level that is not positive or no number leaves the tag's hash, as in Java.
+		if level, err := strconv.Atoi(string(propertyValue(rec.Properties, delayPattern))); err == nil && level > 0 {
+			d.tagsCode = o.DelayTagsCode(level, rec.StoreTimestamp)
+			return
+		}
+	}
+	if tags := propertyValue(rec.Properties, tagsPattern); len(tags) > 0 {
+		d.tagsCode = codec.TagsCode(tags)
+	}
+}
+
+// A property's name with its separator: what propertyValue looks for.
+var (
+	tagsPattern    = []byte(codec.PropTags + "\x01")
+	keysPattern    = []byte(codec.PropKeys + "\x01")
+	uniqKeyPattern = []byte(codec.PropUniqKey + "\x01")
+	delayPattern   = []byte(codec.PropDelayTimeLevel + "\x01")
+)
+
+// propertyValue is codec.LookupProperty by substring search: 30 ns where walking the properties takes 300. nil when the
+// property is missing or empty.
+func propertyValue(props, pattern []byte) (value []byte) {
+	for at := 0; ; {
+		i := bytes.Index(props[at:], pattern)
+		if i < 0 {
+			return value
+		}
+		start := at + i
+		at = start + len(pattern)
+		if start > 0 && props[start-1] != codec.PropValueSeparator {
+			continue // the end of a longer name, or part of a value
+		}
+		entry := props[at:]
+		if end := bytes.IndexByte(entry, codec.PropValueSeparator); end >= 0 {
+			entry = entry[:end]
+		}
+		if len(entry) > 0 {
+			value = entry
+		}
+	}
+}
+
+// logWalker goes through the records of the CommitLog in order. It holds a reference of the file it is in, so the
+// slices of the record it stands at stay valid until the next call.
+type logWalker struct {
+	cl *commitLog
+	o  *Options
+	at PhyOffset // of the next record
+	mf *mappedFile
+	// stay keeps the walker in its file, so that the slices of earlier records of it stay valid, too.
+	stay bool
+}
+
+// release lets go of the file. The walker can go on.
+func (w *logWalker) release() {
+	if w.mf != nil {
+		w.mf.Release()
+		w.mf = nil
+	}
+}
+
+// enter makes the file that holds w.at current. Where a file is missing, because it expired or was lost, w.at moves to
+// the start of the next one. false: there is nothing behind w.at.
+func (w *logWalker) enter() bool {
+	if w.mf != nil && w.mf.contains(int64(w.at)) {
+		return true
+	}
+	if w.mf != nil && w.stay {
+		return false
+	}
+	w.release()
+	for {
+		mf := w.cl.files.find(int64(w.at))
+		if mf == nil {
+			if mf = w.cl.files.after(int64(w.at)); mf == nil {
+				return false
+			}
+			w.at = PhyOffset(mf.fileFrom)
+		}
+		if mf.Acquire() {
+			w.mf = mf
+			return true
+		}
+		w.at = PhyOffset(mf.fileFrom + mf.size) // deleted this moment
+	}
+}
+
+// next reads the record at w.at into d and moves on; false: everything before end is done. What cannot be a record is an
+// error, and what is in its file by now is left out: there is no way to find the next record.
+func (w *logWalker) next(end PhyOffset, d *dispatchRecord) (bool, error) {
+	for w.at < end && w.enter() && w.at < end {
+		pos := int64(w.at) - w.mf.fileFrom
+		limit := min(w.mf.wrotePosition.Load(), int64(end)-w.mf.fileFrom)
+		if pos >= limit {
+			return false, nil
+		}
+		fileEnd := PhyOffset(w.mf.fileFrom + w.mf.size)
+		if w.mf.size-pos < codec.BlankRecordBytes {
+			w.at = fileEnd
+			continue
+		}
+		rec, err := codec.ParseRecord(w.mf.data()[pos:limit:limit], false)
+		if err != nil {
+			bad := w.at
+			w.at = PhyOffset(w.mf.fileFrom + limit)
+			return false, fmt.Errorf("store: %s at %d: %w", w.mf.path, bad, err)
+		}
+		if rec.IsBlank() {
+			w.at = fileEnd
+			continue
+		}
+		d.fill(&rec, w.at, w.o)
+		w.at += PhyOffset(rec.TotalSize)
+		return true, nil
+	}
+	return false, nil
+}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxRunRecords bounds how many records are dispatched before their consumers are told.
+	maxRunRecords = 1024
+	// reputRetryInterval is how long a failed write of a ConsumeQueue waits for another try (Java).
+	reputRetryInterval = time.Second
+)
+
+// reputMessageService gives the records of the CommitLog their ConsumeQueue entries and tells who waits for them (Java
+// ReputMessageService). It walks runs of records in the mapping up to confirmOffset: with SYNC_FLUSH only what is
+// flushed.
+//
+//	per message  one parse in place, one lookup without lock, 20 bytes copied; nothing allocated, no system call
+//	per run      one lock (consumeQueueTable.writeMu), one call of Listener.Arrived, one wake-up of the index
+//
+// Java looks every millisecond, so a message waits half of that on average. Here a put wakes the service when it sleeps,
+// for one atomic load when it does not; a run is whatever came in meanwhile.
+//
+// A write that fails, because the disk is full, is repeated every second for ever: puts are refused meanwhile (flag
+// "logics queue error"), and no message is left out. Java gives up after 30 tries and loses the entry.
+type reputMessageService struct {
+	o     *Options
+	log   *slog.Logger
+	cl    *commitLog
+	table *consumeQueueTable
+	index *indexService
+	flags *runningFlags
+	// wrote is called after entries were written.
+	wrote func()
+
+	position   atomic.Int64 // every record before it has its entry
+	dispatched atomic.Int64 // store time of the last record dispatched, ms
+	walker     logWalker
+	record     dispatchRecord
+	pending    bool // record is parsed and has no entry yet
+	arrivals   []Arrival
+
+	signal  dirtySignal
+	started bool
+	stop    chan struct{}
+	done    chan struct{}
+}
+
+func newReputMessageService(o *Options, cl *commitLog, table *consumeQueueTable, flags *runningFlags,
+) *reputMessageService {
+	return &reputMessageService{o: o, log: o.Log, cl: cl, table: table, flags: flags, wrote: func() {},
+		walker: logWalker{cl: cl, o: o}, arrivals: make([]Arrival, 0, maxRunRecords), signal: newDirtySignal(),
+		stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+// start dispatches from phyOffset on; recovery gave everything before its entry. lastTimestamp is the store time of the
+// last record before it.
+func (s *reputMessageService) start(phyOffset PhyOffset, lastTimestamp int64) {
+	s.walker.at = phyOffset
+	s.position.Store(int64(phyOffset))
+	s.dispatched.Store(lastTimestamp)
+	s.started = true
+	go s.run()
+}
+
+// wake tells that the log, or what is confirmed of it, grew. It costs one atomic load while the service is awake.
+func (s *reputMessageService) wake() { s.signal.raise() }
+
+// where is the offset before which every record has its entry.
+func (s *reputMessageService) where() PhyOffset { return PhyOffset(s.position.Load()) }
+
+// behind is dispatchBehindBytes.
+func (s *reputMessageService) behind() int64 {
+	return max(0, int64(s.cl.confirmOffset())-s.position.Load())
+}
+
+func (s *reputMessageService) work() bool { return s.behind() > 0 }
+
+func (s *reputMessageService) run() {
+	defer close(s.done)
+	defer s.walker.release()
+	for s.signal.await(s.work, s.stop) {
+		err := s.dispatchRun()
+		if err != nil && !s.pause(err) {
+			return
+		}
+		if err == nil && s.flags.has(flagLogicsQueueError) {
+			s.flags.clear(flagLogicsQueueError)
+		}
+	}
+}
+
+// dispatchRun dispatches one run and tells its consumers. On an error the record that has no entry stays pending.
+func (s *reputMessageService) dispatchRun() error {
+	end := s.cl.confirmOffset()
+	s.arrivals = s.arrivals[:0]
+	s.table.writeMu.Lock()
+	err := s.writeEntries(end)
+	s.table.writeMu.Unlock()
+	if len(s.arrivals) > 0 {
+		s.o.Listener.Arrived(s.arrivals)
+		clear(s.arrivals) // no references into the log
+		s.wrote()
+	}
+	s.index.wake()
+	return err
+}
+
+// writeEntries writes the entries of a run: at most maxRunRecords, and of one file, because arrivals point into it.
+func (s *reputMessageService) writeEntries(end PhyOffset) error {
+	s.walker.stay = s.pending
+	for range maxRunRecords {
+		if !s.pending {
+			ok, err := s.walker.next(end, &s.record)
+			if err != nil {
+				s.log.Error("damaged record not dispatched, the rest of its file is left out", "err", err)
+				s.o.Listener.WriteError(err)
+			}
+			if !ok {
+				break
+			}
+			s.pending, s.walker.stay = true, true
+		}
+		if err := s.writeEntry(&s.record); err != nil {
+			return err
+		}
+		s.pending = false
+		s.dispatched.Store(s.record.storeTimestamp)
+		s.position.Store(int64(s.walker.at))
+	}
+	s.position.Store(int64(s.walker.at))
+	return nil
+}
+
+func (s *reputMessageService) writeEntry(d *dispatchRecord) error {
+	if !d.consumable() {
+		return nil
+	}
+	cq, err := s.table.put(d)
+	switch {
+	case errors.Is(err, errQueueOrder) || errors.Is(err, errTopicName):
+		s.log.Error("record left out of its queue", "phyOffset", d.phyOffset, "err", err)
+		return nil
+	case err != nil:
+		return err
+	}
+	if cq != nil {
+		s.arrivals = append(s.arrivals, Arrival{Topic: cq.topic, QueueID: d.queueID, QueueOffset: d.queueOffset,
+			TagsCode: d.tagsCode, StoreTimestamp: d.storeTimestamp, Properties: d.properties})
+	}
+	return nil
+}
+
+// pause waits after a failed write until the next try; false at the stop.
+func (s *reputMessageService) pause(err error) bool {
+	if s.flags.set(flagLogicsQueueError, err) {
+		s.log.Error("ConsumeQueue cannot be written; puts are refused until it can", "err", err)
+		s.o.Listener.WriteError(err)
+	}
+	again := make(chan struct{})
+	t := s.o.Clock.AfterFunc(reputRetryInterval, func() { close(again) })
+	defer t.Stop()
+	select {
+	case <-s.stop:
+		return false
+	case <-again:
+		return true
+	}
+}
+
+// close ends the dispatch after it has caught up. It returns how many bytes are left when the disk refuses.
+func (s *reputMessageService) close() int64 {
+	close(s.stop)
+	if s.started {
+		<-s.done
+	}
+	return s.behind()
+}
