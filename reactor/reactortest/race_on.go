@@ -1,0 +1,5 @@
+//go:build race
+
+package reactortest
+
+const raceEnabled = true

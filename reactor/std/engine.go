@@ -1,0 +1,132 @@
+package std
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+
+	"skylark/reactor"
+	"skylark/reactor/internal/accept"
+	"skylark/reactor/internal/conns"
+)
+
+// Engine is a reactor.Engine on net.Listener.
+type Engine struct {
+	name    string
+	opts    reactor.Options
+	slots   *conns.Slots
+	table   *conns.Table
+	journal *conns.Journal
+	guard   conns.Guarded
+	bosses  []*accept.Boss
+	addrs   []netip.AddrPort
+
+	mu       sync.Mutex
+	stopping bool
+	readers  sync.WaitGroup
+	stopOnce sync.Once
+	stopped  chan struct{}
+}
+
+var _ reactor.Engine = (*Engine)(nil)
+
+// New makes an engine of its own.
+func New(o reactor.Options) *Engine {
+	o.EnsureDefaults()
+	return NewShared("std", o, conns.NewSlots(o.MaxConnections))
+}
+
+// NewShared makes an engine that serves under another one's name and counts its connections with that one's.
+func NewShared(name string, o reactor.Options, slots *conns.Slots) *Engine {
+	o.EnsureDefaults()
+	return &Engine{name: name, opts: o, slots: slots, stopped: make(chan struct{})}
+}
+
+// Start implements reactor.Engine. Without addresses and listeners the engine serves what Adopt brings.
+func (e *Engine) Start(h reactor.Handler) error {
+	if err := e.opts.Validate(); err != nil {
+		return err
+	}
+	listeners := e.opts.Listeners
+	if len(listeners) == 0 {
+		var err error
+		if listeners, err = accept.Bind(&e.opts); err != nil {
+			return err
+		}
+	}
+	e.StartOn(listeners, h)
+	return nil
+}
+
+// StartOn is Start on listeners that are bound already. The engine closes them.
+func (e *Engine) StartOn(listeners []net.Listener, h reactor.Handler) {
+	e.table = conns.NewTable(&e.opts)
+	e.journal = conns.NewJournal(e.opts.Log)
+	e.guard = conns.Guarded{Handler: h, Log: e.opts.Log}
+	for _, ln := range listeners {
+		e.addrs = append(e.addrs, conns.AddrPort(ln.Addr()))
+		e.bosses = append(e.bosses, accept.Start(ln, e.slots, e.opts.Log, func(nc net.Conn) error {
+			e.Adopt(nc, nil)
+			return nil
+		}))
+	}
+}
+
+// Adopt serves a connection that came from elsewhere, of which head has been read already. It owns the connection and
+// its slot, also when the engine is stopping.
+func (e *Engine) Adopt(nc net.Conn, head []byte) {
+	c := newConn(e, nc)
+	e.mu.Lock()
+	if e.stopping {
+		e.mu.Unlock()
+		_ = nc.Close()
+		e.slots.Release()
+		return
+	}
+	e.readers.Add(1)
+	e.table.Add(c)
+	e.mu.Unlock()
+	go c.run(head)
+}
+
+// Addrs implements reactor.Engine.
+func (e *Engine) Addrs() []netip.AddrPort { return e.addrs }
+
+// StopAccepting implements reactor.Engine.
+func (e *Engine) StopAccepting() {
+	for _, b := range e.bosses {
+		b.Close()
+	}
+}
+
+// Stop implements reactor.Engine. It may be called again, for instance with more time.
+func (e *Engine) Stop(ctx context.Context) error {
+	if e.table == nil {
+		return nil
+	}
+	e.stopOnce.Do(func() { go e.shutdown() })
+	select {
+	case <-e.stopped:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *Engine) shutdown() {
+	defer close(e.stopped)
+	e.StopAccepting()
+	e.mu.Lock()
+	e.stopping = true
+	e.mu.Unlock()
+	e.table.CloseAll(reactor.ErrStopped)
+	e.readers.Wait()
+	e.table.Close()
+}
+
+// Connections implements reactor.Engine.
+func (e *Engine) Connections() int { return e.slots.InUse() }
+
+// Name implements reactor.Engine.
+func (e *Engine) Name() string { return e.name }
