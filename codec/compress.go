@@ -18,6 +18,9 @@ import (
 // sends a larger body.
 const MaxDecompressedBytes = 32 << 20
 
+// maxZstdWindowBytes is the largest window that a zstd frame may ask a decoder for; Java's level 5 asks for 2 MiB.
+const maxZstdWindowBytes = 8 << 20
+
 // DefaultCompressLevel is the level of Java clients (rocketmq.message.compressLevel).
 const DefaultCompressLevel = 5
 
@@ -66,7 +69,8 @@ func CompressBody(body []byte, compression int32, level int) (out []byte, sysFla
 }
 
 // DecompressBody undoes the compression that sysFlag tells and returns body itself when there is none. More than limit
-// bytes are ErrDecompressedTooLong, and no more than that is ever allocated for them.
+// bytes are ErrDecompressedTooLong; little more than that is ever allocated, besides the decoder's window of at most
+// 8 MiB.
 func DecompressBody(body []byte, sysFlag int32, limit int) ([]byte, error) {
 	var r io.Reader
 	switch compression := CompressionOf(sysFlag); compression {
@@ -83,7 +87,7 @@ func DecompressBody(body []byte, sysFlag int32, limit int) ([]byte, error) {
 		r = lz4.NewReader(bytes.NewReader(body))
 	case SysFlagCompressionZSTD:
 		z, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1),
-			zstd.WithDecoderMaxWindow(MaxDecompressedBytes))
+			zstd.WithDecoderMaxWindow(maxZstdWindowBytes))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrBadCompressedBody, err)
 		}
