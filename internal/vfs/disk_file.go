@@ -57,8 +57,11 @@ func (f *diskFile) Sync() error {
 	return nil
 }
 
-// Truncate implements File.
+// Truncate implements File. The table stays locked from the look at the size to the cut, so that nobody can
+// grow and map the file in between.
 func (f *diskFile) Truncate(size int64) error {
+	mapped.mu.Lock()
+	defer mapped.mu.Unlock()
 	info, err := f.f.Stat()
 	if err != nil {
 		return err
@@ -66,17 +69,14 @@ func (f *diskFile) Truncate(size int64) error {
 	if size < 0 || !f.writable {
 		return f.pathError("truncate", syscall.EINVAL) // ftruncate's answer to both
 	}
-	if size >= info.Size() {
-		return f.f.Truncate(size)
-	}
-	id, err := idOf(info)
-	if err != nil {
-		return err
-	}
-	mapped.mu.Lock()
-	defer mapped.mu.Unlock()
-	if !mapped.allows(id, size) {
-		return f.pathError("truncate", fmt.Errorf("to %d bytes: %w", size, ErrMapped))
+	if size < info.Size() {
+		id, err := idOf(info)
+		if err != nil {
+			return err
+		}
+		if !mapped.allows(id, size) {
+			return f.pathError("truncate", fmt.Errorf("to %d bytes: %w", size, ErrMapped))
+		}
 	}
 	return f.f.Truncate(size)
 }

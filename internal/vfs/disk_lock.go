@@ -31,9 +31,11 @@ var locks = lockTable{held: make(map[fileID]*diskLock)}
 
 // diskLock is one held lock.
 type diskLock struct {
-	id     fileID
-	f      *os.File
-	parked []*os.File // descriptors whose Close would have dropped the lock
+	id fileID
+	f  *os.File
+	// parked are descriptors whose Close would have dropped the lock. Their number is how often the locked
+	// file was opened meanwhile, which the store does once.
+	parked []*os.File
 	closed bool
 }
 
