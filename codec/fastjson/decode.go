@@ -202,7 +202,7 @@ func bindMap(v *Value, dst reflect.Value, t reflect.Type) error {
 		}
 		elem := reflect.New(t.Elem()).Elem()
 		if err := bind(&m.Val, elem); err != nil {
-			return at(err, "."+m.Key.Text())
+			return at(err, "."+m.Key.label())
 		}
 		dst.SetMapIndex(key, elem)
 	}

@@ -248,6 +248,12 @@ func (r *resolver) expand(v *Value, depth int) (nodeState, error) {
 		if err := add(&m.Key); err != nil {
 			return *st, err
 		}
+		switch m.Key.kind { // a reference that came to a literal; as keys those are names
+		case Null:
+			m.Key = Value{kind: String, text: "null"}
+		case Bool:
+			m.Key.kind = String
+		}
 		if err := add(&m.Val); err != nil {
 			return *st, err
 		}
@@ -272,7 +278,7 @@ func (r *resolver) expandRef(v *Value, depth int) (nodeState, error) {
 	default:
 		st, err = r.expand(t, depth)
 	}
-	if t.node == nil || !r.nodes[t.node].open {
+	if err == nil && (t.node == nil || !r.nodes[t.node].open) {
 		*v = *t
 	}
 	return st, err

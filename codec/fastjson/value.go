@@ -195,21 +195,34 @@ func (v *Value) String() string {
 
 // describe names kind and beginning of the value for error texts.
 func (v *Value) describe() string {
-	const maxShown = 40
 	switch v.Kind() {
 	case Null, Array, Object:
 		return v.Kind().String()
 	}
-	s := v.text
-	if len(s) > maxShown {
-		cut := maxShown
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
-	}
+	s := cut(v.text)
 	if v.kind == String {
 		return fmt.Sprintf("string %q", s)
 	}
 	return v.kind.String() + " " + s
+}
+
+// label names a map key in the path of an error.
+func (v *Value) label() string {
+	if v.kind == Object || v.kind == Array {
+		return cut(v.String())
+	}
+	return cut(v.text)
+}
+
+// cut shortens text for an error.
+func cut(s string) string {
+	const maxShown = 40
+	if len(s) <= maxShown {
+		return s
+	}
+	end := maxShown
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
 }
