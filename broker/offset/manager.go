@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"skylark/broker/persist"
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/internal/clock"
+	"skylark/internal/persist"
 	"skylark/internal/vfs"
 )
 

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"skylark/broker/persist"
 	"skylark/broker/stats"
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/internal/clock"
+	"skylark/internal/persist"
 	"skylark/internal/vfs"
 )
 
