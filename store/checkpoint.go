@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"skylark/internal/clock"
 	"skylark/internal/vfs"
 )
 
@@ -40,8 +41,9 @@ const (
 // The 40 bytes are in one sector, which a disk writes whole, and are rewritten in place followed by fdatasync: a rename
 // a second would cost two journal commits for nothing. Only a new file is made by temporary name.
 type storeCheckpoint struct {
-	fs   vfs.FS
-	path string
+	fs     vfs.FS
+	path   string
+	signal dirtySignal
 
 	physicMsgTimestamp  atomic.Int64
 	logicsMsgTimestamp  atomic.Int64
@@ -54,7 +56,15 @@ type storeCheckpoint struct {
 }
 
 func newStoreCheckpoint(fs vfs.FS, rootDir string) *storeCheckpoint {
-	return &storeCheckpoint{fs: fs, path: path.Join(rootDir, checkpointFileName)}
+	return &storeCheckpoint{fs: fs, path: path.Join(rootDir, checkpointFileName), signal: newDirtySignal()}
+}
+
+// flushedLog notes that the log is durable up to a store time.
+func (c *storeCheckpoint) flushedLog(timestamp int64) {
+	if timestamp > c.physicMsgTimestamp.Load() {
+		c.physicMsgTimestamp.Store(timestamp)
+		c.signal.raise()
+	}
 }
 
 func (c *storeCheckpoint) fields() [5]*atomic.Int64 {
@@ -152,4 +162,44 @@ func (c *storeCheckpoint) write(data []byte) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// checkpointService writes the file within checkpointInterval after the log was flushed, so that the flush services do
+// not wait for a second sync. Without changes it sleeps.
+type checkpointService struct {
+	checkpoint *storeCheckpoint
+	clock      clock.Clock
+	fail       func(error)
+	stop       chan struct{}
+	done       chan struct{}
+}
+
+func newCheckpointService(c *storeCheckpoint, o *Options, fail func(error)) *checkpointService {
+	return &checkpointService{checkpoint: c, clock: o.Clock, fail: fail, stop: make(chan struct{}),
+		done: make(chan struct{})}
+}
+
+func (s *checkpointService) start() { go s.run() }
+
+func (s *checkpointService) run() {
+	defer close(s.done)
+	for s.checkpoint.signal.await(s.checkpoint.dirty, s.stop) {
+		over := make(chan struct{})
+		timer := s.clock.AfterFunc(checkpointInterval, func() { close(over) })
+		select {
+		case <-over:
+		case <-s.stop:
+			timer.Stop()
+			return // Close writes the last state itself
+		}
+		if err := s.checkpoint.flush(); err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+func (s *checkpointService) close() {
+	close(s.stop)
+	<-s.done
 }

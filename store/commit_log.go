@@ -119,6 +119,8 @@ type placed struct {
 	phyOffset      PhyOffset
 	queueOffset    QueueOffset
 	storeTimestamp int64
+	// sinceMillis is when the put began to wait for the lock or a file, or had the lock.
+	sinceMillis int64
 }
 
 // put places a run of encoded records, one behind the other in the same file, and fills their holes: physical offsets,
@@ -129,10 +131,14 @@ func (cl *commitLog) put(run []byte, next *atomic.Int64, epoch uint64) (placed, 
 	if int64(len(run))+codec.BlankRecordBytes > cl.files.fileSize {
 		return placed{}, errTooLongForFile
 	}
+	since := int64(0)
 	for {
 		if !cl.putLock.TryLock() {
 			if cl.busy() {
 				return placed{}, errLogBusy
+			}
+			if since == 0 {
+				since = cl.o.Clock.Millis()
 			}
 			cl.putLock.Lock()
 		}
@@ -142,7 +148,13 @@ func (cl *commitLog) put(run []byte, next *atomic.Int64, epoch uint64) (placed, 
 			return placed{}, err
 		}
 		if roll == nil {
+			if since != 0 {
+				at.sinceMillis = since
+			}
 			return at, nil
+		}
+		if since == 0 {
+			since = cl.o.Clock.Millis()
 		}
 		// Somebody else may fill the new file before we come back; each turn is a whole file of progress.
 		if err := cl.alloc.wait(roll.from); err != nil {
@@ -168,7 +180,7 @@ func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64) (placed
 	}
 	cl.lastTimestamp = max(now, cl.lastTimestamp)
 	pos := mf.wrotePosition.Load()
-	at := placed{phyOffset: PhyOffset(mf.fileFrom + pos), storeTimestamp: cl.lastTimestamp}
+	at := placed{phyOffset: PhyOffset(mf.fileFrom + pos), storeTimestamp: cl.lastTimestamp, sinceMillis: now}
 	step := QueueOffset(0)
 	if next != nil {
 		at.queueOffset, step = QueueOffset(next.Load()), 1
@@ -291,6 +303,20 @@ func (cl *commitLog) confirmOffset() PhyOffset {
 		return cl.flushedWhere()
 	}
 	return cl.maxOffset()
+}
+
+// earliestTimestamp is the store time of the first record, -1 without any (Java getEarliestMessageTime).
+func (cl *commitLog) earliestTimestamp() int64 {
+	first := cl.files.first()
+	if first == nil || !first.Acquire() {
+		return -1
+	}
+	defer first.Release()
+	rec, err := codec.ParseRecord(first.data()[:first.wrotePosition.Load()], false)
+	if err != nil || rec.IsBlank() {
+		return -1
+	}
+	return rec.StoreTimestamp
 }
 
 // diskFull tells whether an error is the disk's lack of room.

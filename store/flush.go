@@ -115,8 +115,8 @@ func flushLog(q *mappedFileQueue, leastPages int, c *storeCheckpoint) error {
 	if err := q.flush(leastPages); err != nil {
 		return err
 	}
-	if at := q.storeTimestamp.Load(); leastPages == 0 && at > c.physicMsgTimestamp.Load() {
-		c.physicMsgTimestamp.Store(at)
+	if leastPages == 0 {
+		c.flushedLog(q.storeTimestamp.Load())
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func (q *mappedFileQueue) openFound(f foundFile) (*mappedFile, error) {
 	if f.from%q.fileSize != 0 {
 		return nil, &badFileError{f.path, f.size, fmt.Sprintf("name is not a multiple of %d", q.fileSize)}
 	}
-	return openMappedFile(q.fs, f.path, f.from, q.fileSize, &q.live)
+	return openMappedFile(q.fs, f.path, f.from, q.fileSize, !q.reserve, &q.live)
 }
 
 // scan lists the directory in offset order.
