@@ -6,24 +6,18 @@ import (
 	"sync"
 	"time"
 
+	"skylark/codec/body"
 	"skylark/internal/clock"
 )
 
 // MaxLiveTime is how long a lock lasts after its last renewal (Java rocketmq.broker.rebalance.lockMaxLiveTime).
 const MaxLiveTime = 60 * time.Second
 
-// MessageQueue names a queue as clients do.
-type MessageQueue struct {
-	Topic      string
-	BrokerName string
-	QueueID    int32
-}
-
 // RebalanceLockManager keeps group → queue → holder.
 type RebalanceLockManager struct {
 	clock  clock.Clock
 	mu     sync.Mutex
-	groups map[string]map[MessageQueue]holder
+	groups map[string]map[body.MessageQueue]holder
 }
 
 type holder struct {
@@ -33,19 +27,19 @@ type holder struct {
 
 // New makes an empty table.
 func New(ck clock.Clock) *RebalanceLockManager {
-	return &RebalanceLockManager{clock: ck, groups: map[string]map[MessageQueue]holder{}}
+	return &RebalanceLockManager{clock: ck, groups: map[string]map[body.MessageQueue]holder{}}
 }
 
 func (h holder) expired(now int64) bool { return now-h.renewed > MaxLiveTime.Milliseconds() }
 
 // Lock takes or renews the locks and returns those that clientID holds now.
-func (m *RebalanceLockManager) Lock(group, clientID string, queues []MessageQueue) (held []MessageQueue) {
+func (m *RebalanceLockManager) Lock(group, clientID string, queues []body.MessageQueue) (held []body.MessageQueue) {
 	now := m.clock.Millis()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	locks := m.groups[group]
 	if locks == nil {
-		locks = map[MessageQueue]holder{}
+		locks = map[body.MessageQueue]holder{}
 		m.groups[group] = locks
 	}
 	for _, q := range queues {
@@ -58,7 +52,7 @@ func (m *RebalanceLockManager) Lock(group, clientID string, queues []MessageQueu
 }
 
 // Unlock gives up the locks that clientID holds; others are untouched. A released queue can be locked at once.
-func (m *RebalanceLockManager) Unlock(group, clientID string, queues []MessageQueue) {
+func (m *RebalanceLockManager) Unlock(group, clientID string, queues []body.MessageQueue) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	locks := m.groups[group]

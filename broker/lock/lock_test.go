@@ -7,15 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"skylark/codec/body"
 	"skylark/internal/clock"
 )
 
 func TestLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(clock.System)
-		q := func(ids ...int32) (out []MessageQueue) {
+		q := func(ids ...int32) (out []body.MessageQueue) {
 			for _, id := range ids {
-				out = append(out, MessageQueue{"T", "b", id})
+				out = append(out, body.MessageQueue{BrokerName: "b", QueueID: id, Topic: "T"})
 			}
 			return out
 		}

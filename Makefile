@@ -1,0 +1,52 @@
+# Skylark. `make run` starts a whole system, `make test` checks it.
+# giouring links only with -checklinkname=0; it stands behind the tag iouring, so plain `go build ./...` works too.
+
+GO      ?= go
+TAGS    ?= iouring
+LDFLAGS ?= -s -w -checklinkname=0
+GOFLAGS_ALL = -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
+PKGS    ?= ./...
+DATA    ?= data
+FUZZTIME ?= 10s
+SRC     := $(shell find . -name '*.go' -not -path './test/interop/.work/*' 2>/dev/null) go.mod go.sum
+
+.PHONY: build run test race fuzz interop interop-short bench lint vet-cross clean
+
+build: bin/skylark
+
+bin/skylark: $(SRC)
+	CGO_ENABLED=0 $(GO) build -trimpath $(GOFLAGS_ALL) -o $@ ./cmd/skylark
+
+run: bin/skylark
+	bin/skylark standalone --data '$(DATA)'
+
+test:
+	$(GO) test $(GOFLAGS_ALL) $(PKGS)
+
+race:
+	$(GO) test -race -ldflags '-checklinkname=0' -tags '$(TAGS)' $(PKGS)
+
+fuzz:
+	GO='$(GO)' FUZZTIME='$(FUZZTIME)' ./scripts/fuzz
+
+interop: bin/skylark
+	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run
+
+interop-short: bin/skylark
+	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run -short
+
+bench:
+	$(GO) test $(GOFLAGS_ALL) -run '^$$' -bench . -benchmem $(PKGS)
+
+lint: vet-cross
+	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v /testdata/)); [ -z "$$out" ] || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
+	$(GO) vet -tags '$(TAGS)' ./...
+	$(GO) tool staticcheck -tags '$(TAGS)' ./...
+	$(GO) test ./internal/lint
+
+vet-cross:
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	GOOS=linux GOARCH=arm64 $(GO) vet ./...
+
+clean:
+	rm -rf bin

@@ -1,0 +1,318 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skylark/broker/conn"
+	"skylark/broker/group"
+	"skylark/broker/hold"
+	"skylark/broker/lock"
+	"skylark/broker/offset"
+	"skylark/broker/schedule"
+	"skylark/broker/stats"
+	"skylark/broker/topic"
+	"skylark/client"
+	"skylark/codec"
+	"skylark/config"
+	"skylark/internal/clock"
+	"skylark/internal/vfs"
+	"skylark/reactor"
+	"skylark/reactor/rpc"
+	"skylark/store"
+)
+
+// Options of a broker.
+type Options struct {
+	// Config is what the files and flags say; it belongs to the broker from New on.
+	Config *config.Set
+	// NewEngine makes the event loops.
+	NewEngine func(reactor.Options) reactor.Engine
+	FS        vfs.FS
+	Clock     clock.Clock
+	Log       *slog.Logger
+	// Dialer connects to name servers; nil = TCP.
+	Dialer client.Dialer
+	// Listen replaces bindAddress:listenPort and its VIP port (tests: port 0).
+	Listen []string
+}
+
+// settings is the configuration that requests look at.
+type settings struct {
+	broker       *config.BrokerConfig
+	store        *config.MessageStoreConfig
+	heapTransfer bool
+}
+
+// Broker is a running broker.
+type Broker struct {
+	o       Options
+	cfg     settings
+	log     *slog.Logger
+	clock   clock.Clock
+	started int64 // ms
+
+	store     *store.MessageStore
+	topics    *topic.Manager
+	groups    *group.Manager
+	offsets   *offset.Manager
+	consumers *conn.ConsumerManager
+	producers *conn.ProducerManager
+	stats     *stats.Manager
+	schedule  *schedule.ScheduleMessageService
+	hold      *hold.PullRequestHoldService
+	locks     *lock.RebalanceLockManager
+	readers   *readers
+
+	subscriptions *conn.SubscriptionCache
+	uniqueIDs     *codec.UniqueIDGenerator
+	server        *rpc.Server
+	engine        reactor.Engine
+	registrar     *registrar
+	pools         pools
+
+	advertised    advertised
+	advertisedHA  advertised
+	storeHost     netip.AddrPort
+	storeHostText string
+	ownProperties []byte // MSG_REGION, TRACE_ON, CLUSTER of every message
+	permission    atomic.Int32
+	startAccept   atomic.Int64
+	vipPort       uint16
+	brokerPut     *stats.Counter
+
+	stop   chan struct{}
+	tasks  sync.WaitGroup
+	closed sync.Once
+}
+
+// New loads the configuration files and recovers the store. Nothing is served yet.
+func New(o Options) (*Broker, error) {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	b := &Broker{o: o, log: o.Log.With("part", "broker"), clock: o.Clock, started: o.Clock.Millis(),
+		stop: make(chan struct{})}
+	bc, sc := o.Config.Broker(), o.Config.Store()
+	b.cfg = settings{broker: bc, store: sc, heapTransfer: bc.TransferMsgByHeap}
+	b.permission.Store(int32(bc.BrokerPermission))
+	b.startAccept.Store(bc.StartAcceptSendRequestTimeStamp)
+	if err := b.makeManagers(); err != nil {
+		return nil, err
+	}
+	b.server = rpc.NewServer(b.clock, b.log)
+	b.makePools()
+	b.registerRoutes()
+	b.registrar = newRegistrar(b)
+	b.topics.OnChange(b.registrar.topicsChanged)
+	return b, nil
+}
+
+// makeManagers makes and loads everything that does not need the network.
+func (b *Broker) makeManagers() (err error) {
+	o, bc, sc := &b.o, b.cfg.broker, b.cfg.store
+	configDir := path.Join(sc.StorePathRootDir, "config")
+	if err := o.FS.MkdirAll(configDir); err != nil {
+		return fmt.Errorf("broker: %w", err)
+	}
+	levels, err := schedule.ParseLevels(sc.MessageDelayLevel)
+	if err != nil {
+		return fmt.Errorf("broker: %w", err)
+	}
+	b.stats = stats.New(b.clock, bc.BrokerClusterName)
+	b.brokerPut = b.stats.BrokerPut()
+	b.topics = topic.New(topic.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
+		ClusterName: bc.BrokerClusterName, BrokerName: bc.BrokerName, AutoCreateTopicEnable: bc.AutoCreateTopicEnable,
+		DefaultTopicQueueNums: bc.DefaultTopicQueueNums, ClusterTopicEnable: bc.ClusterTopicEnable,
+		BrokerTopicEnable: bc.BrokerTopicEnable, TraceTopicEnable: bc.TraceTopicEnable,
+		MsgTraceTopicName: bc.MsgTraceTopicName, TimerWheelEnable: sc.TimerWheelEnable,
+		ReviveQueueNum: bc.ReviveQueueNum, ValidateSystemTopic: bc.ValidateSystemTopicWhenUpdateTopic,
+		ScheduleQueues: levels.Max(), Stats: b.stats})
+	b.groups = group.New(group.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
+		AutoCreateSubscriptionGroup: bc.AutoCreateSubscriptionGroup})
+	b.offsets = offset.New(offset.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
+		VersionStep: bc.ConsumerOffsetUpdateVersionStep})
+	for name, load := range map[string]func() error{"topics": b.topics.Load, "subscription groups": b.groups.Load,
+		"consumer offsets": b.offsets.Load} {
+		if err := load(); err != nil { // the damaged files have been kept aside
+			b.log.Error("TABLE IS EMPTY: its file and backup are damaged", "table", name, "error", err)
+		}
+	}
+	if b.store, err = store.Open(b.storeOptions(levels)); err != nil {
+		return err
+	}
+	b.schedule = schedule.New(schedule.Options{Levels: levels, Store: b.store, FS: o.FS,
+		File: path.Join(configDir, "delayOffset.json"), FlushInterval: time.Duration(sc.FlushDelayOffsetInterval) * time.Millisecond,
+		Clock: b.clock, Log: b.log, Delivered: b.delivered})
+	if err := b.schedule.Load(); err != nil {
+		return errors.Join(err, b.store.Close())
+	}
+	b.locks = lock.New(b.clock)
+	b.subscriptions = conn.NewSubscriptionCache()
+	b.consumers = conn.NewConsumerManager(b.clock, b.log, b.notifyConsumers)
+	b.producers = conn.NewProducerManager(b.clock)
+	b.readers = newReaders(8, 1<<16)
+	b.hold = hold.New(hold.Options{Clock: b.clock, MaxOffset: b.store.MaxOffset})
+	return nil
+}
+
+// delivered counts a delayed message for its real topic.
+func (b *Broker) delivered(name string, _ int, _ int64) {
+	if t := b.topics.Get(name); t != nil {
+		t.PutNums.Add(1)
+	}
+	b.stats.CountPut(1)
+	b.brokerPut.Add(1)
+}
+
+// arrived is the store's report of messages that can be consumed now.
+func (b *Broker) arrived(batch []store.Arrival) {
+	for i := range batch {
+		a := &batch[i]
+		if a.Topic == codec.ScheduleTopic {
+			b.schedule.Arrived(a.QueueID)
+			continue
+		}
+		b.hold.Arrived(a.Topic, a.QueueID, a.QueueOffset, a.TagsCode, a.Properties)
+	}
+}
+
+// Start serves: the store's services first, then the listeners, then the registration.
+func (b *Broker) Start() error {
+	if err := b.store.Start(); err != nil {
+		return errors.Join(err, b.store.Close())
+	}
+	if err := b.listen(); err != nil {
+		return errors.Join(err, b.closeServices())
+	}
+	if err := b.topics.Persist(); err != nil {
+		return errors.Join(err, b.Close(context.Background()))
+	}
+	b.schedule.Start()
+	b.stats.Start()
+	b.startTasks()
+	b.registrar.start()
+	b.log.Info("broker started", "name", b.cfg.broker.BrokerName, "cluster", b.cfg.broker.BrokerClusterName,
+		"id", b.cfg.broker.BrokerId, "listen", fmt.Sprint(b.engine.Addrs()), "advertised", b.advertised.Text,
+		"because", b.advertised.Why, "haAdvertised", b.advertisedHA.Text, "engine", b.engine.Name(),
+		"store", b.cfg.store.StorePathRootDir, "flushDiskType", string(b.cfg.store.FlushDiskType),
+		"namesrv", b.cfg.broker.NamesrvAddr, "millis", b.clock.Millis()-b.started)
+	return nil
+}
+
+// listen binds the main and the VIP port and decides what is advertised.
+func (b *Broker) listen() error {
+	srv, own := b.o.Config.Server(), b.o.Config.Own()
+	listen := b.o.Listen
+	if listen == nil {
+		listen = []string{net.JoinHostPort(srv.BindAddress, strconv.Itoa(srv.ListenPort))}
+		if vip := srv.ListenPort - 2; vip > 0 {
+			listen = append(listen, net.JoinHostPort(srv.BindAddress, strconv.Itoa(vip)))
+		}
+	}
+	b.engine = b.o.NewEngine(reactor.Options{Listen: listen, Loops: own.ReactorLoops, MaxConnections: own.MaxConnections,
+		IdleTimeout:   time.Duration(srv.ServerChannelMaxIdleTimeSeconds) * time.Second,
+		MaxFrameBytes: own.FrameMaxLength, HighWatermarkBytes: own.OutboundHighWatermark,
+		LowWatermarkBytes: own.OutboundLowWatermark, SocketSndBuf: srv.ServerSocketSndBufSize,
+		SocketRcvBuf: srv.ServerSocketRcvBufSize, Backlog: srv.ServerSocketBacklog, Log: b.log})
+	if err := b.advertise(srv.ListenPort); err != nil {
+		return err
+	}
+	if err := b.engine.Start(b.server); err != nil {
+		return fmt.Errorf("broker: %w", err)
+	}
+	addrs := b.engine.Addrs()
+	if len(addrs) > 1 {
+		b.vipPort = addrs[1].Port()
+	}
+	if b.o.Listen != nil { // the port was not known before
+		return b.advertise(int(addrs[0].Port()))
+	}
+	return nil
+}
+
+func (b *Broker) advertise(port int) (err error) {
+	if b.advertised, err = advertise(b.o.Config, port); err != nil {
+		return err
+	}
+	if b.advertisedHA, err = advertiseHA(b.o.Config, b.advertised, b.cfg.store.HaListenPort); err != nil {
+		return err
+	}
+	b.storeHost, b.storeHostText = b.advertised.Host, b.advertised.Text
+	b.uniqueIDs = codec.NewUniqueIDGenerator(b.storeHost.Addr(), os.Getpid(), uint32(b.started), b.clock.Now)
+	props := codec.AppendProperty(nil, codec.PropMsgRegion, b.cfg.broker.RegionId)
+	props = codec.AppendProperty(props, codec.PropTraceSwitch, strconv.FormatBool(b.cfg.broker.TraceOn))
+	b.ownProperties = codec.AppendProperty(props, codec.PropCluster, b.cfg.broker.BrokerClusterName)
+	return nil
+}
+
+// Addr is the address the broker listens on, AdvertisedAddr the one it registers.
+func (b *Broker) Addr() netip.AddrPort { return b.engine.Addrs()[0] }
+
+// AdvertisedAddr is host:port as name servers give it to clients.
+func (b *Broker) AdvertisedAddr() string { return b.advertised.Text }
+
+// Store is the broker's message store, for tools that live in the same process.
+func (b *Broker) Store() *store.MessageStore { return b.store }
+
+// Parked is the number of pulls that wait for messages.
+func (b *Broker) Parked() int { return b.hold.Parked() }
+
+func (b *Broker) maxMessageSize() int { return b.cfg.store.MaxMessageSize }
+
+// syncDurability tells whether an answer has to wait for more than the append.
+func (b *Broker) syncDurability() bool { return b.cfg.store.FlushDiskType == config.SyncFlush }
+
+func (b *Broker) syncFlushTimeout() time.Duration {
+	return time.Duration(b.cfg.store.SyncFlushTimeout) * time.Millisecond
+}
+
+// drainTimeout bounds how long a stop waits for requests under way.
+const drainTimeout = 5 * time.Second
+
+// Close stops in the order that loses nothing: no new connections, out of the routes, requests under way finished,
+// parked ones answered, then delivery, offsets and store. It may be called more than once.
+func (b *Broker) Close(ctx context.Context) (err error) {
+	b.closed.Do(func() {
+		b.log.Info("broker stops")
+		if b.engine != nil {
+			b.engine.StopAccepting()
+		}
+		b.registrar.close(ctx)
+		close(b.stop)
+		if !b.server.Drain(drainTimeout) {
+			b.log.Warn("some requests did not finish in time", "limit", drainTimeout)
+		}
+		b.hold.Close()
+		if b.engine != nil {
+			err = b.engine.Stop(ctx)
+		}
+		b.tasks.Wait()
+		err = errors.Join(err, b.closeServices())
+		b.log.Info("broker stopped", "error", err)
+	})
+	return err
+}
+
+func (b *Broker) closeServices() error {
+	b.server.Close()
+	b.readers.close()
+	b.stats.Close()
+	return errors.Join(b.schedule.Close(), b.offsets.Persist(), b.store.Close())
+}

@@ -1,0 +1,86 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+
+	"skylark/codec"
+	"skylark/codec/body"
+	"skylark/reactor/rpc"
+)
+
+// AssignmentProcessor serves QUERY_ASSIGNMENT (400): Java QueryAssignmentProcessor for groups that pull. Broadcast
+// groups get every queue, others their share by the strategy the client names.
+type AssignmentProcessor struct{ b *Broker }
+
+// Process implements rpc.Processor.
+func (p *AssignmentProcessor) Process(r *rpc.Request) {
+	var q body.QueryAssignmentRequestBody
+	if err := body.Decode(r.Cmd.Body, &q); err != nil {
+		r.ReplyError(codec.RespInvalidParameter, "the request body cannot be read: "+err.Error())
+		return
+	}
+	b := p.b
+	var answer body.QueryAssignmentResponseBody
+	route, err := b.registrar.route(q.Topic)
+	if err != nil { // the client keeps what it has
+		b.log.Debug("assignment without route", "topic", q.Topic, "error", err)
+		b.replyJSON(r, &answer)
+		return
+	}
+	queues := readQueues(route, q.Topic)
+	if q.MessageModel != body.Broadcasting {
+		cg := b.consumers.Get(q.ConsumerGroup)
+		if cg == nil {
+			b.replyJSON(r, &answer)
+			return
+		}
+		queues = allocate(queues, cg.IDs(), q.ClientID, q.StrategyName)
+	}
+	list := make([]*body.MessageQueueAssignment, 0, len(queues))
+	for i := range queues {
+		list = append(list, &body.MessageQueueAssignment{MessageQueue: &queues[i], Mode: body.ModePull})
+	}
+	answer.MessageQueueAssignments = &list
+	b.replyJSON(r, &answer)
+}
+
+// readQueues are the queues of a topic that can be read, sorted as clients sort them.
+func readQueues(route *body.TopicRouteData, topicName string) (out []body.MessageQueue) {
+	for _, q := range route.QueueDatas {
+		if q.Perm&codec.PermRead == 0 {
+			continue
+		}
+		for id := range q.ReadQueueNums {
+			out = append(out, body.MessageQueue{BrokerName: q.BrokerName, QueueID: id, Topic: topicName})
+		}
+	}
+	slices.SortFunc(out, func(a, b body.MessageQueue) int {
+		if c := strings.Compare(a.BrokerName, b.BrokerName); c != 0 {
+			return c
+		}
+		return int(a.QueueID) - int(b.QueueID)
+	})
+	return out
+}
+
+// allocate gives a client its share (Java AllocateMessageQueueAveragely and …ByCircle). ids are sorted.
+func allocate(queues []body.MessageQueue, ids []string, clientID, strategy string) (out []body.MessageQueue) {
+	at := slices.Index(ids, clientID)
+	if at < 0 || len(queues) == 0 {
+		return nil
+	}
+	if strategy == body.StrategyAveragelyByCircle {
+		for i := at; i < len(queues); i += len(ids) {
+			out = append(out, queues[i])
+		}
+		return out
+	}
+	rest := len(queues) % len(ids)
+	share := len(queues) / len(ids)
+	start := at*share + min(at, rest)
+	if at < rest {
+		share++
+	}
+	return queues[start : start+share]
+}

@@ -1,0 +1,136 @@
+package broker
+
+import (
+	"fmt"
+	"strconv"
+
+	"skylark/codec"
+	"skylark/codec/body"
+	"skylark/reactor/rpc"
+)
+
+// StatsProcessor serves figures: GET_CONSUME_STATS (208), VIEW_BROKER_STATS_DATA (315), GET_BROKER_RUNTIME_INFO (28),
+// GET_ALL_CONSUMER_OFFSET (43), GET_ALL_DELAY_OFFSET (45): Java AdminBrokerProcessor.
+type StatsProcessor struct{ b *Broker }
+
+// Process implements rpc.Processor.
+func (p *StatsProcessor) Process(r *rpc.Request) {
+	switch r.Cmd.Code {
+	case codec.ReqGetConsumeStats:
+		p.consumeStats(r)
+	case codec.ReqViewBrokerStatsData:
+		p.brokerStats(r)
+	case codec.ReqGetBrokerRuntimeInfo:
+		p.b.replyJSON(r, &body.KVTable{Table: p.b.RuntimeInfo()})
+	case codec.ReqGetAllConsumerOffset:
+		p.b.replyJSON(r, p.b.offsets.Wrapper())
+	case codec.ReqGetAllDelayOffset:
+		data, err := p.b.schedule.JSON()
+		if err != nil {
+			r.ReplyError(codec.RespSystemError, err.Error())
+			return
+		}
+		r.ReplyBody(data)
+	}
+}
+
+// consumeStats tells how far a group is behind, in the topics it has offsets in and, if it is online, subscribes.
+func (p *StatsProcessor) consumeStats(r *rpc.Request) {
+	var h codec.GetConsumeStatsRequestHeader
+	if !r.Decode(&h, codec.RespInvalidParameter) {
+		return
+	}
+	b := p.b
+	topics := splitList(h.TopicList, ";")
+	if h.Topic != "" {
+		topics = []string{h.Topic}
+	}
+	if len(topics) == 0 {
+		topics = b.offsets.TopicsOf(h.ConsumerGroup)
+	}
+	cg := b.consumers.Get(h.ConsumerGroup)
+	answer := &body.ConsumeStats{OffsetTable: map[body.MessageQueue]*body.OffsetWrapper{}}
+	for _, name := range topics {
+		t := b.topics.Get(name)
+		if t == nil {
+			continue
+		}
+		if cg != nil && cg.Subscription([]byte(name)) == nil {
+			continue // an old subscription: its lag would grow for ever
+		}
+		for id := range t.Config.ReadQueueNums {
+			end := max(b.store.MaxOffset(name, id), 0)
+			at, _ := b.offsets.Query(h.ConsumerGroup, name, id)
+			pulled, ok := b.offsets.QueryPull(h.ConsumerGroup, name, id)
+			if !ok {
+				pulled = at
+			}
+			o := &body.OffsetWrapper{BrokerOffset: end, ConsumerOffset: at, PullOffset: max(pulled, at)}
+			if at > 0 {
+				o.LastTimestamp = max(b.store.StoreTimeOf(name, id, at-1), 0)
+			}
+			answer.OffsetTable[b.queue(name, id)] = o
+		}
+		if v, ok := b.stats.View("GROUP_GET_NUMS", name+codec.TopicGroupSeparator+h.ConsumerGroup); ok && v.StatsMinute != nil {
+			answer.ConsumeTPS += v.StatsMinute.TPS
+		}
+	}
+	b.replyJSON(r, answer)
+}
+
+func (p *StatsProcessor) brokerStats(r *rpc.Request) {
+	var h codec.ViewBrokerStatsDataRequestHeader
+	if !r.Decode(&h, codec.RespInvalidParameter) {
+		return
+	}
+	v, ok := p.b.stats.View(h.StatsName, h.StatsKey)
+	if !ok {
+		r.ReplyError(codec.RespSystemError, fmt.Sprintf("The stats <%s> <%s> not exist", h.StatsName, h.StatsKey))
+		return
+	}
+	p.b.replyJSON(r, &v)
+}
+
+// RuntimeInfo is the table of GET_BROKER_RUNTIME_INFO (spec store-behaviour.md §9).
+func (b *Broker) RuntimeInfo() map[string]string {
+	info := b.store.RuntimeInfo()
+	b.stats.RuntimeInfo(info)
+	b.schedule.RuntimeInfo(info)
+	info["brokerActive"] = "true"
+	info["brokerVersionDesc"] = codec.VersionName(codec.AnnouncedVersion)
+	info["brokerVersion"] = strconv.Itoa(codec.AnnouncedVersion)
+	info["bootTimestamp"] = strconv.FormatInt(b.started, 10)
+	info["runtime"] = runtimeText(b.clock.Millis() - b.started)
+	info["startAcceptSendRequestTimeStamp"] = strconv.FormatInt(b.startAccept.Load(), 10)
+	info["remainTransientStoreBufferNumbs"] = "2147483647"
+	for _, k := range []string{"timerReadBehind", "timerOffsetBehind", "timerCongestNum"} {
+		info[k] = "0"
+	}
+	info["timerEnqueueTps"], info["timerDequeueTps"] = "0.0", "0.0"
+	p := &b.pools
+	for _, x := range []struct {
+		name string
+		size int
+		cap  int
+		wait int64
+	}{
+		{"send", p.send.Size(), p.send.Capacity(), p.send.HeadWait().Milliseconds()},
+		{"pull", p.pull.Size(), p.pull.Capacity(), p.pull.HeadWait().Milliseconds()},
+		{"litePull", p.litePull.Size(), p.litePull.Capacity(), p.litePull.HeadWait().Milliseconds()},
+		{"query", p.query.Size(), p.query.Capacity(), p.query.HeadWait().Milliseconds()},
+		{"ack", 0, b.cfg.broker.AckThreadPoolQueueCapacity, 0},
+	} {
+		info[x.name+"ThreadPoolQueueSize"] = strconv.Itoa(x.size)
+		info[x.name+"ThreadPoolQueueCapacity"] = strconv.Itoa(x.cap)
+		info[x.name+"ThreadPoolQueueHeadWaitTimeMills"] = strconv.FormatInt(x.wait, 10)
+	}
+	info["EndTransactionQueueSize"] = "0"
+	info["EndTransactionThreadPoolQueueCapacity"] = strconv.Itoa(b.cfg.broker.EndTransactionPoolQueueCapacity)
+	return info
+}
+
+// runtimeText is Java's "[ D days, H hours, M minutes, S seconds ]".
+func runtimeText(ms int64) string {
+	s := ms / 1000
+	return fmt.Sprintf("[ %d days, %d hours, %d minutes, %d seconds ]", s/86400, s/3600%24, s/60%60, s%60)
+}

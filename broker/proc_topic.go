@@ -1,0 +1,228 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"skylark/broker/topic"
+	"skylark/codec"
+	"skylark/codec/body"
+	"skylark/reactor/rpc"
+)
+
+// TopicProcessor serves the topic commands of tools: UPDATE_AND_CREATE_TOPIC (17) and _LIST (18), GET_ALL_TOPIC_CONFIG
+// (21), DELETE_TOPIC_IN_BROKER (215), GET_TOPIC_CONFIG (351), GET_TOPIC_STATS_INFO (202), QUERY_TOPIC_CONSUME_BY_WHO
+// (300), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305): Java AdminBrokerProcessor.
+type TopicProcessor struct{ b *Broker }
+
+// Process implements rpc.Processor.
+func (p *TopicProcessor) Process(r *rpc.Request) {
+	switch r.Cmd.Code {
+	case codec.ReqUpdateAndCreateTopic:
+		p.update(r)
+	case codec.ReqUpdateAndCreateTopicList:
+		p.updateList(r)
+	case codec.ReqGetAllTopicConfig:
+		p.b.replyJSON(r, p.b.topics.Wrapper())
+	case codec.ReqDeleteTopicInBroker:
+		p.delete(r)
+	case codec.ReqGetTopicConfig:
+		p.get(r)
+	case codec.ReqGetTopicStatsInfo:
+		p.stats(r)
+	case codec.ReqQueryTopicConsumeByWho:
+		p.consumers(r)
+	case codec.ReqGetSystemTopicListFromBroker:
+		p.systemTopics(r)
+	}
+}
+
+// refuse answers an error of the topic manager.
+func (p *TopicProcessor) refuse(r *rpc.Request, err error) {
+	var ne *codec.NameError
+	switch {
+	case errors.As(err, &ne), errors.Is(err, topic.ErrInvalid):
+		r.ReplyError(codec.RespInvalidParameter, err.Error())
+	case errors.Is(err, topic.ErrSystem):
+		r.ReplyError(codec.RespInvalidParameter, strings.TrimPrefix(err.Error(), topic.ErrSystem.Error()+": "))
+	default:
+		r.ReplyError(codec.RespSystemError, err.Error())
+	}
+}
+
+func (p *TopicProcessor) update(r *rpc.Request) {
+	var h codec.CreateTopicRequestHeader
+	if !r.Decode(&h, codec.RespInvalidParameter) {
+		return
+	}
+	c := body.TopicConfig{TopicName: h.Topic, ReadQueueNums: h.ReadQueueNums, WriteQueueNums: h.WriteQueueNums,
+		Perm: h.Perm, Order: h.Order}
+	if err := c.TopicFilterType.UnmarshalText([]byte(h.TopicFilterType)); err != nil || c.TopicFilterType == "" {
+		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("topicFilterType is %q, not %s or %s", h.TopicFilterType,
+			body.SingleTag, body.MultiTag))
+		return
+	}
+	if h.TopicSysFlag != nil {
+		c.TopicSysFlag = *h.TopicSysFlag
+	}
+	var old map[string]string
+	if t := p.b.topics.Get(h.Topic); t != nil {
+		old = t.Config.Attributes
+	}
+	var err error
+	if c.Attributes, err = topic.AlterAttributes(old, h.Attributes); err == nil {
+		err = p.b.topics.Update(c)
+	}
+	if err != nil {
+		p.refuse(r, err)
+		return
+	}
+	r.OK()
+}
+
+func (p *TopicProcessor) updateList(r *rpc.Request) {
+	var q body.CreateTopicListRequestBody
+	if err := body.Decode(r.Cmd.Body, &q); err != nil {
+		r.ReplyError(codec.RespInvalidParameter, "the request body cannot be read: "+err.Error())
+		return
+	}
+	list := make([]body.TopicConfig, 0, len(q.TopicConfigList))
+	for _, c := range q.TopicConfigList {
+		if c == nil {
+			continue
+		}
+		var old map[string]string
+		if t := p.b.topics.Get(c.TopicName); t != nil {
+			old = t.Config.Attributes
+		}
+		attributes, err := topic.MergeAttributes(old, c.Attributes)
+		if err != nil {
+			p.refuse(r, err)
+			return
+		}
+		c.Attributes = attributes
+		list = append(list, *c)
+	}
+	if err := p.b.topics.Update(list...); err != nil {
+		p.refuse(r, err)
+		return
+	}
+	r.OK()
+}
+
+// delete removes a topic with its POP retry topics, offsets, statistics and queues.
+func (p *TopicProcessor) delete(r *rpc.Request) {
+	var h codec.TopicRequestHeader
+	if !r.Decode(&h, codec.RespInvalidParameter) {
+		return
+	}
+	b := p.b
+	if strings.TrimSpace(h.Topic) == "" {
+		r.ReplyError(codec.RespInvalidParameter, "The specified topic is blank.")
+		return
+	}
+	if b.cfg.broker.ValidateSystemTopicWhenUpdateTopic && b.topics.IsSystem(h.Topic) {
+		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("The topic[%s] is conflict with system topic.", h.Topic))
+		return
+	}
+	names := []string{h.Topic}
+	for _, g := range b.offsets.GroupsOf(h.Topic) {
+		for _, name := range []string{codec.PopRetryTopicV1(h.Topic, g), codec.PopRetryTopicV2(h.Topic, g)} {
+			if b.topics.Get(name) != nil {
+				names = append(names, name)
+			}
+		}
+	}
+	if _, err := b.topics.Delete(names...); err != nil {
+		r.ReplyError(codec.RespSystemError, err.Error())
+		return
+	}
+	var errs []error
+	for _, name := range names {
+		b.offsets.DeleteTopic(name)
+		b.stats.DeleteTopic(name)
+		errs = append(errs, b.store.DeleteTopic(name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		r.ReplyError(codec.RespSystemError, err.Error())
+		return
+	}
+	r.OK()
+}
+
+func (p *TopicProcessor) get(r *rpc.Request) {
+	var h codec.TopicRequestHeader
+	if !r.Decode(&h, codec.RespInvalidParameter) {
+		return
+	}
+	t := p.b.topics.Get(h.Topic)
+	if t == nil {
+		r.ReplyError(codec.RespTopicNotExist, fmt.Sprintf("No topic in this broker. topic: %s", h.Topic))
+		return
+	}
+	p.b.replyJSON(r, &t.Config)
+}
+
+func (p *TopicProcessor) stats(r *rpc.Request) {
+	var h codec.TopicRequestHeader
+	if !r.Decode(&h, codec.RespInvalidParameter) {
+		return
+	}
+	b := p.b
+	t := b.topics.Get(h.Topic)
+	if t == nil {
+		r.ReplyError(codec.RespTopicNotExist, fmt.Sprintf("topic[%s] not exist", h.Topic))
+		return
+	}
+	table := body.TopicStatsTable{OffsetTable: map[body.MessageQueue]*body.TopicOffset{}}
+	for id := range max(t.Config.ReadQueueNums, t.Config.WriteQueueNums) {
+		lo, hi := max(b.store.MinOffset(t.Name, id), 0), max(b.store.MaxOffset(t.Name, id), 0)
+		o := &body.TopicOffset{MinOffset: lo, MaxOffset: hi}
+		if hi > lo {
+			o.LastUpdateTimestamp = max(b.store.StoreTimeOf(t.Name, id, hi-1), 0)
+		}
+		table.OffsetTable[b.queue(t.Name, id)] = o
+	}
+	if v, ok := b.stats.View("TOPIC_PUT_NUMS", t.Name); ok && v.StatsMinute != nil {
+		table.TopicPutTPS = v.StatsMinute.TPS
+	}
+	b.replyJSON(r, &table)
+}
+
+// queue names a queue of this broker.
+func (b *Broker) queue(topicName string, id int32) body.MessageQueue {
+	return body.MessageQueue{BrokerName: b.cfg.broker.BrokerName, QueueID: id, Topic: topicName}
+}
+
+func (p *TopicProcessor) consumers(r *rpc.Request) {
+	var h codec.TopicRequestHeader
+	if !r.Decode(&h, codec.RespInvalidParameter) {
+		return
+	}
+	set := map[string]bool{}
+	for _, g := range append(p.b.consumers.GroupsOf(h.Topic), p.b.offsets.GroupsOf(h.Topic)...) {
+		set[g] = true
+	}
+	p.b.replyJSON(r, &body.GroupList{GroupList: sortedKeys(set)})
+}
+
+func (p *TopicProcessor) systemTopics(r *rpc.Request) {
+	set := map[string]bool{}
+	for _, t := range p.b.topics.All() {
+		if t.System {
+			set[t.Name] = true
+		}
+	}
+	p.b.replyJSON(r, &body.TopicList{TopicList: sortedKeys(set)})
+}
+
+// copyFields gives a request of ours the fields of another.
+func copyFields(dst, src *codec.Command) {
+	for i := range src.Fields {
+		dst.Set(string(src.Fields[i].Key), src.Fields[i].Text())
+	}
+}
+
+func sortedKeys(set map[string]bool) []string { return sorted(maps.Keys(set)) }

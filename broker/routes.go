@@ -1,0 +1,110 @@
+package broker
+
+import (
+	"fmt"
+
+	"skylark/broker/hold"
+	"skylark/codec"
+	"skylark/codec/body"
+	"skylark/reactor/rpc"
+)
+
+// pools are Java's executors (BrokerController.initializeResources), by their configuration names.
+type pools struct {
+	send, pull, litePull, query, heartbeat, clientManage, consumerManage, loadBalance, admin *rpc.Pool
+}
+
+func (b *Broker) makePools() {
+	c := b.cfg.broker
+	pool := func(name string, workers, capacity int, wait int64) *rpc.Pool {
+		o := rpc.PoolOptions{Name: name, Workers: workers, Capacity: capacity}
+		if c.BrokerFastFailureEnable {
+			o.MaxWait = millis(wait)
+		}
+		return b.server.NewPool(o)
+	}
+	b.pools = pools{
+		send:           pool("sendMessage", c.SendMessageThreadPoolNums, c.SendThreadPoolQueueCapacity, c.WaitTimeMillsInSendQueue),
+		pull:           pool("pullMessage", c.PullMessageThreadPoolNums, c.PullThreadPoolQueueCapacity, c.WaitTimeMillsInPullQueue),
+		litePull:       pool("litePullMessage", c.LitePullMessageThreadPoolNums, c.LitePullThreadPoolQueueCapacity, c.WaitTimeMillsInLitePullQueue),
+		query:          pool("queryMessage", c.QueryMessageThreadPoolNums, c.QueryThreadPoolQueueCapacity, 0),
+		heartbeat:      pool("heartbeat", c.HeartbeatThreadPoolNums, c.HeartbeatThreadPoolQueueCapacity, c.WaitTimeMillsInHeartbeatQueue),
+		clientManage:   pool("clientManage", c.ClientManageThreadPoolNums, c.ClientManagerThreadPoolQueueCapacity, 0),
+		consumerManage: pool("consumerManage", c.ConsumerManageThreadPoolNums, c.ConsumerManagerThreadPoolQueueCapacity, 0),
+		loadBalance:    pool("loadBalance", c.LoadBalanceProcessorThreadPoolNums, c.LoadBalanceThreadPoolQueueCapacity, 0),
+		admin:          pool("adminBroker", c.AdminBrokerThreadPoolNums, c.AdminBrokerThreadPoolQueueCapacity, c.WaitTimeMillsInAdminBrokerQueue),
+	}
+}
+
+// registerRoutes is the table of request codes; docs/compat.md says the same in words.
+func (b *Broker) registerRoutes() {
+	own, p := b.o.Config.Own(), &b.pools
+	route := func(proc rpc.Processor, pool *rpc.Pool, codes ...int) {
+		for _, code := range codes {
+			b.server.Register(rpc.Route{Code: code, Processor: proc, Pool: pool})
+		}
+	}
+	send := &SendMessageProcessor{b}
+	for _, code := range []int{codec.ReqSendMessage, codec.ReqSendMessageV2, codec.ReqSendBatchMessage} {
+		b.server.Register(rpc.Route{Code: code, Processor: send, Pool: p.send, OnLoop: own.SendOnLoop, Reject: b.rejectSend})
+	}
+	pull := &PullMessageProcessor{b}
+	b.server.Register(rpc.Route{Code: codec.ReqPullMessage, Processor: pull, Pool: p.pull, OnLoop: own.PullOnLoop})
+	b.server.Register(rpc.Route{Code: codec.ReqLitePullMessage, Processor: pull, Pool: p.litePull, OnLoop: own.PullOnLoop})
+	b.registerColdRoutes(route)
+	b.server.SetListener(rpc.ConnListener{Closed: b.connClosed})
+	b.server.SetAuthenticator(b.guardPort)
+}
+
+// rejectSend is Java's SendMessageProcessor.rejectRequest.
+func (b *Broker) rejectSend(*rpc.Request) string {
+	if b.store.PageCacheBusy() {
+		return rpc.RejectRequestRemark
+	}
+	return ""
+}
+
+// guardPort keeps pulling off the VIP port, which serves everything else (Java: the fast server has no such
+// processors, so the admin handler answers).
+func (b *Broker) guardPort(r *rpc.Request) *codec.Command {
+	switch r.Cmd.Code {
+	case codec.ReqPullMessage, codec.ReqLitePullMessage:
+		if b.vipPort != 0 && r.Conn().LocalAddr().Port() == b.vipPort {
+			return codec.NewResponse(r.Cmd, codec.RespRequestCodeNotSupported, fmt.Sprintf(" request type %d not supported",
+				r.Cmd.Code))
+		}
+	}
+	return nil
+}
+
+// registerColdRoutes are all codes that are served in pools only.
+func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)) {
+	p := &b.pools
+	route(&SendBackProcessor{b}, p.send, codec.ReqConsumerSendMsgBack)
+	cm := &ClientManageProcessor{b}
+	route(cm, p.heartbeat, codec.ReqHeartBeat)
+	route(cm, p.clientManage, codec.ReqUnregisterClient, codec.ReqCheckClientConfig)
+	route(&ConsumerManageProcessor{b}, p.consumerManage, codec.ReqGetConsumerListByGroup, codec.ReqUpdateConsumerOffset,
+		codec.ReqQueryConsumerOffset)
+	route(&QueryMessageProcessor{b}, p.query, codec.ReqQueryMessage, codec.ReqViewMessageByID)
+	route(&AssignmentProcessor{b}, p.loadBalance, codec.ReqQueryAssignment)
+	route(&OffsetProcessor{b}, p.admin, codec.ReqSearchOffsetByTimestamp, codec.ReqGetMaxOffset, codec.ReqGetMinOffset,
+		codec.ReqGetEarliestMsgStoreTime)
+	route(&LockProcessor{b}, p.admin, codec.ReqLockBatchMQ, codec.ReqUnlockBatchMQ)
+	route(&TopicProcessor{b}, p.admin, codec.ReqUpdateAndCreateTopic, codec.ReqUpdateAndCreateTopicList,
+		codec.ReqGetAllTopicConfig, codec.ReqDeleteTopicInBroker, codec.ReqGetTopicConfig, codec.ReqGetTopicStatsInfo,
+		codec.ReqQueryTopicConsumeByWho, codec.ReqGetSystemTopicListFromBroker)
+	route(&GroupProcessor{b}, p.admin, codec.ReqUpdateAndCreateSubscriptionGroup,
+		codec.ReqUpdateAndCreateSubscriptionGroupList, codec.ReqGetAllSubscriptionGroupConfig,
+		codec.ReqDeleteSubscriptionGroup, codec.ReqGetSubscriptionGroupConfig, codec.ReqUpdateAndGetGroupForbidden)
+	route(&ConnectionProcessor{b}, p.admin, codec.ReqGetConsumerConnectionList, codec.ReqGetProducerConnectionList,
+		codec.ReqGetAllProducerInfo, codec.ReqGetConsumerRunningInfo, codec.ReqConsumeMessageDirectly)
+	route(&StatsProcessor{b}, p.admin, codec.ReqGetConsumeStats, codec.ReqViewBrokerStatsData,
+		codec.ReqGetBrokerRuntimeInfo, codec.ReqGetAllConsumerOffset, codec.ReqGetAllDelayOffset)
+	route(&ResetOffsetProcessor{b}, p.admin, codec.ReqInvokeBrokerToResetOffset)
+}
+
+// wakeQueue has parked pulls of a queue served now: something but a message concerns them.
+func (b *Broker) wakeQueue(q body.MessageQueue) {
+	b.hold.WakeQueue(hold.Key{Topic: q.Topic, QueueID: q.QueueID})
+}

@@ -1,0 +1,66 @@
+package broker
+
+import (
+	"time"
+
+	"skylark/broker/schedule"
+	"skylark/config"
+	"skylark/store"
+)
+
+func millis[T int | int64](n T) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// storeOptions translates Java's keys.
+func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
+	c := b.cfg.store
+	flush := store.AsyncFlush
+	if c.FlushDiskType == config.SyncFlush {
+		flush = store.SyncFlush
+	}
+	return store.Options{
+		RootDir: c.StorePathRootDir, CommitLogDir: c.StorePathCommitLog,
+		MappedFileSizeCommitLog:    int64(c.MappedFileSizeCommitLog),
+		MappedFileSizeConsumeQueue: int64(c.MappedFileSizeConsumeQueue),
+		MaxHashSlotNum:             c.MaxHashSlotNum, MaxIndexNum: c.MaxIndexNum,
+		MessageIndexEnable: c.MessageIndexEnable, MessageIndexSafe: c.MessageIndexSafe,
+		FlushDiskType: flush, FlushIntervalCommitLog: millis(c.FlushIntervalCommitLog),
+		FlushCommitLogLeastPages:        c.FlushCommitLogLeastPages,
+		FlushCommitLogThoroughInterval:  millis(c.FlushCommitLogThoroughInterval),
+		FlushIntervalConsumeQueue:       millis(c.FlushIntervalConsumeQueue),
+		FlushConsumeQueueLeastPages:     c.FlushConsumeQueueLeastPages,
+		FlushConsumeQueueThoroughPeriod: millis(c.FlushConsumeQueueThoroughInterval),
+		SyncFlushTimeout:                millis(c.SyncFlushTimeout),
+		MaxMessageSize:                  c.MaxMessageSize, MaxTopicLength: c.MaxTopicLength,
+		TopicQueueLockNum: c.TopicQueueLockNum, CheckCRCOnRecover: c.CheckCRCOnRecover,
+		MaxMsgsNumBatch: c.MaxMsgsNumBatch, DefaultQueryMaxNum: c.DefaultQueryMaxNum,
+		MaxTransferBytesInMemory:      c.MaxTransferBytesOnMessageInMemory,
+		MaxTransferCountInMemory:      c.MaxTransferCountOnMessageInMemory,
+		MaxTransferBytesOnDisk:        c.MaxTransferBytesOnMessageInDisk,
+		MaxTransferCountOnDisk:        c.MaxTransferCountOnMessageInDisk,
+		AccessMessageInMemoryMaxRatio: c.AccessMessageInMemoryMaxRatio,
+		MaxFilterMessageSize:          c.MaxFilterMessageSize,
+		DeleteWhen:                    c.DeleteWhen, FileReservedTime: time.Duration(c.FileReservedTime) * time.Hour,
+		DiskMaxUsedSpaceRatio:        c.DiskMaxUsedSpaceRatio,
+		DiskSpaceCleanForciblyRatio:  c.DiskSpaceCleanForciblyRatio,
+		DiskSpaceWarningLevelRatio:   c.DiskSpaceWarningLevelRatio,
+		CleanFileForciblyEnable:      c.CleanFileForciblyEnable,
+		CleanResourceInterval:        millis(c.CleanResourceInterval),
+		DeleteCommitLogFilesInterval: millis(c.DeleteCommitLogFilesInterval),
+		DestroyMappedFileForcibly:    millis(c.DestroyMapedFileIntervalForcibly),
+		DeleteFileBatchMax:           c.DeleteFileBatchMax,
+		OSPageCacheBusyTimeout:       millis(c.OsPageCacheBusyTimeOutMills),
+		DelayTagsCode:                levels.DueMillis,
+		FS:                           b.o.FS, Clock: b.clock, Log: b.o.Log.With("part", "store"),
+		Listener: store.Listener{
+			Arrived: b.arrived,
+			Truncated: func(file string, pos, bytes int64, reason string) {
+				b.log.Warn("recovery cut a file", "file", file, "position", pos, "bytes", bytes, "reason", reason)
+			},
+			FileDeleted: func(path string) { b.log.Info("file deleted", "file", path) },
+			DiskFull: func(path string, used float64, refuse bool) {
+				b.log.Error("disk is filling", "path", path, "usedRatio", used, "writesRefused", refuse)
+			},
+			WriteError: func(err error) { b.log.Error("store cannot write", "error", err) },
+		},
+	}
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"skylark/broker"
+	"skylark/config"
+	"skylark/namesrv"
+	"skylark/standalone"
+)
+
+// stopTimeout bounds a clean stop after SIGTERM or SIGINT.
+const stopTimeout = 30 * time.Second
+
+// flags that Java's start scripts have too.
+type flags struct {
+	set       *flag.FlagSet
+	file      string
+	namesrv   string
+	print     bool
+	important bool
+	log       string
+}
+
+func newFlags(name string) *flags {
+	f := &flags{set: flag.NewFlagSet(name, flag.ContinueOnError)}
+	f.set.StringVar(&f.file, "c", "", "`FILE` of Java-style properties")
+	f.set.StringVar(&f.namesrv, "n", "", "name server `ADDRS`, host:port separated by ;")
+	f.set.BoolVar(&f.print, "p", false, "print all configuration items and exit")
+	f.set.BoolVar(&f.important, "m", false, "print the important configuration items and exit")
+	f.set.StringVar(&f.log, "log", "info", "`LEVELS`, e.g. info,store=debug,broker=warn")
+	return f
+}
+
+// load reads flags, file and key=value arguments into a set. done: -p or -m has printed.
+func (f *flags) load(args []string, set *config.Set) (log *slog.Logger, done bool, err error) {
+	if err := f.set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil, false, err
+		}
+		return nil, false, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if log, err = newLogger(os.Stderr, f.log); err != nil {
+		return nil, false, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if err := f.apply(set, log); err != nil {
+		return nil, false, err
+	}
+	if f.print || f.important {
+		return log, true, set.Print(os.Stdout, f.important)
+	}
+	return log, false, nil
+}
+
+// apply loads the file, then what stands behind the flags: autoCreateTopicEnable=true, as in RocketMQ's quick start.
+func (f *flags) apply(set *config.Set, log *slog.Logger) error {
+	var files []*config.File
+	if f.file != "" {
+		file, err := config.LoadFile(f.file)
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+	}
+	var text strings.Builder
+	for _, a := range f.set.Args() {
+		if !strings.Contains(a, "=") {
+			return fmt.Errorf("%w: %q is neither a flag nor key=value", errUsage, a)
+		}
+		fmt.Fprintln(&text, a)
+	}
+	if f.namesrv != "" {
+		fmt.Fprintf(&text, "namesrvAddr=%s\n", f.namesrv)
+	}
+	if text.Len() > 0 {
+		file, err := config.Parse(text.String(), "command line")
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+	}
+	if len(files) == 0 {
+		empty, err := config.Parse("", "defaults")
+		if err != nil {
+			return err
+		}
+		files = append(files, empty)
+	}
+	for _, file := range files {
+		warnings, err := set.Load(file)
+		for _, w := range warnings {
+			log.Warn("configuration: " + w.String())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func runBroker(args []string) error {
+	f, set := newFlags("broker"), config.NewBrokerSet()
+	log, done, err := f.load(args, set)
+	if err != nil || done {
+		return err
+	}
+	b, err := broker.New(broker.Options{Config: set, NewEngine: engines(set), Log: log})
+	if err != nil {
+		return err
+	}
+	if err := b.Start(); err != nil {
+		return err
+	}
+	return untilSignal(log, b.Close)
+}
+
+func runNamesrv(args []string) error {
+	f, set := newFlags("namesrv"), config.NewNamesrvSet()
+	log, done, err := f.load(args, set)
+	if err != nil || done {
+		return err
+	}
+	ns, err := namesrv.New(namesrv.Options{Config: set, ConfigFile: f.file, NewEngine: engines(set), Log: log})
+	if err != nil {
+		return err
+	}
+	if err := ns.Start(); err != nil {
+		return err
+	}
+	return untilSignal(log, ns.Close)
+}
+
+func runStandalone(args []string) error {
+	f := newFlags("standalone")
+	data := f.set.String("data", "data", "`DIR` for everything that is kept")
+	host := f.set.String("host", "", "`HOST` advertised to clients (default 127.0.0.1, or brokerIP1 of the file)")
+	nsPort := f.set.Int("namesrv-port", 0, "`PORT` of the name server (default 9876, or listenPort of -namesrv-conf)")
+	nsFile := f.set.String("namesrv-conf", "", "`FILE` of properties of the name server")
+	set := config.NewBrokerSet()
+	log, done, err := f.load(args, set)
+	if err != nil || done {
+		return err
+	}
+	ns := config.NewNamesrvSet()
+	nsFlags := &flags{set: flag.NewFlagSet("namesrv", flag.ContinueOnError), file: *nsFile}
+	if err := nsFlags.apply(ns, log); err != nil {
+		return err
+	}
+	if *nsPort != 0 {
+		ns.Server().ListenPort = *nsPort
+	}
+	if err := settleStandalone(set, ns, *data, *host); err != nil {
+		return err
+	}
+	sys, err := standalone.Start(standalone.Options{Namesrv: ns, Broker: set, NewEngine: engines(set), Log: log})
+	if err != nil {
+		return err
+	}
+	log.Info("ready", "namesrv", sys.NamesrvAddr(), "broker", sys.BrokerAddr(), "data", *data)
+	return untilSignal(log, sys.Close)
+}
+
+// settleStandalone puts all files under the data directory and, unless told otherwise, advertises the loopback address:
+// a first try on one's own machine works whatever networks it has.
+func settleStandalone(set, ns *config.Set, data, host string) error {
+	dir, err := filepath.Abs(data)
+	if err != nil {
+		return err
+	}
+	defaults := config.NewBrokerSet().Store()
+	if st := set.Store(); st.StorePathRootDir == defaults.StorePathRootDir {
+		st.StorePathRootDir = filepath.Join(dir, "store")
+	}
+	nsDefaults := config.NewNamesrvSet().Namesrv()
+	if n := ns.Namesrv(); n.KvConfigPath == nsDefaults.KvConfigPath {
+		n.KvConfigPath = filepath.Join(dir, "namesrv", "kvConfig.json")
+	}
+	if n := ns.Namesrv(); n.ConfigStorePath == nsDefaults.ConfigStorePath || n.ConfigStorePath == "defaults" {
+		n.ConfigStorePath = filepath.Join(dir, "namesrv", "namesrv.properties")
+	}
+	switch bc := set.Broker(); {
+	case host != "":
+		set.Own().AdvertiseAddr = net.JoinHostPort(host, strconv.Itoa(set.Server().ListenPort))
+	case bc.BrokerIP1 == "" && set.Own().AdvertiseAddr == "":
+		bc.BrokerIP1 = "127.0.0.1"
+	}
+	return nil
+}
+
+// untilSignal serves until SIGTERM or SIGINT, then stops cleanly. A second signal ends the process at once.
+func untilSignal(log *slog.Logger, stop func(context.Context) error) error {
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT)
+	sig := <-ch
+	log.Info("stopping", "signal", sig.String())
+	go func() {
+		<-ch
+		fmt.Fprintln(os.Stderr, "skylark: second signal, not waiting for a clean stop")
+		os.Exit(1)
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return stop(ctx)
+}
+
+// newLogger writes slog text to w, with a level for each part: "info,store=debug".
+func newLogger(w io.Writer, levels string) (*slog.Logger, error) {
+	h := &partHandler{parts: map[string]slog.Level{}}
+	for word := range strings.SplitSeq(levels, ",") {
+		part, text, hasPart := strings.Cut(strings.TrimSpace(word), "=")
+		if !hasPart {
+			part, text = "", part
+		}
+		var level slog.Level
+		if err := level.UnmarshalText([]byte(text)); err != nil {
+			return nil, fmt.Errorf("log level %q: %w", word, err)
+		}
+		h.parts[part] = level
+	}
+	h.level = h.parts[""]
+	lowest := h.level
+	for _, l := range h.parts {
+		lowest = min(lowest, l)
+	}
+	h.Handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: lowest})
+	return slog.New(h), nil
+}
+
+// partHandler gives loggers made With("part", name) the level of that part.
+type partHandler struct {
+	slog.Handler
+	parts map[string]slog.Level
+	level slog.Level
+}
+
+// Enabled implements slog.Handler.
+func (h *partHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+// WithAttrs implements slog.Handler.
+func (h *partHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	out := &partHandler{Handler: h.Handler.WithAttrs(attrs), parts: h.parts, level: h.level}
+	for _, a := range attrs {
+		if l, ok := h.parts[a.Value.String()]; ok && a.Key == "part" {
+			out.level = l
+		}
+	}
+	return out
+}
+
+// WithGroup implements slog.Handler.
+func (h *partHandler) WithGroup(name string) slog.Handler {
+	return &partHandler{Handler: h.Handler.WithGroup(name), parts: h.parts, level: h.level}
+}
