@@ -56,8 +56,14 @@ type UpdateGroupForbiddenRequestHeader struct {
 // DeleteSubscriptionGroupRequestHeader is for DELETE_SUBSCRIPTIONGROUP (207).
 type DeleteSubscriptionGroupRequestHeader struct {
 	RPCHeader
-	GroupName   string `ext:"groupName,required"`
-	CleanOffset bool   `ext:"cleanOffset"`
+	GroupName    string `ext:"groupName,required"`
+	CleanOffset  bool   `ext:"cleanOffset"`
+	RemoveOffset *bool  `ext:"removeOffset"` // what 4.9 calls it
+}
+
+// RemovesOffsets tells whether the group's offsets go too, under either name.
+func (h *DeleteSubscriptionGroupRequestHeader) RemovesOffsets() bool {
+	return h.CleanOffset || h.RemoveOffset != nil && *h.RemoveOffset
 }
 
 // QuerySubscriptionByConsumerRequestHeader is for QUERY_SUBSCRIPTION_BY_CONSUMER (345).
