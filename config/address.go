@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// SplitAddrs reads a list of name servers or controllers as "a:9876;b:9876". Blanks and empty parts are skipped,
-// doubles dropped, the order kept. The error names the part that is not host:port; ports are 1 to 65535. An IPv6
-// host stands in brackets.
+// SplitAddrs reads a list of name servers or controllers as "a:9876;b:9876". Blanks and empty parts are
+// skipped, doubles dropped, the order kept. The error names the part that is not host:port; ports are 1 to
+// 65535. An IPv6 host stands in brackets.
 func SplitAddrs(list string) ([]string, error) {
 	var out []string
 	for part := range strings.SplitSeq(list, ";") {

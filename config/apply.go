@@ -33,8 +33,8 @@ var alwaysForbidden = []string{
 	"brokerConfigPath", "rocketmqHome", "configBlackList", "configStorePath", "kvConfigPath",
 }
 
-// BlackList reads a configBlackList value: keys with ';' between. The keys that are forbidden anyway need not be
-// in it.
+// BlackList reads a configBlackList value: keys with ';' between. The keys that are forbidden anyway need
+// not be in it.
 func BlackList(text string) []string {
 	var keys []string
 	for key := range strings.SplitSeq(text, ";") {
@@ -45,11 +45,11 @@ func BlackList(text string) []string {
 	return keys
 }
 
-// Apply changes values at run time, all or none: UPDATE_BROKER_CONFIG and its kin. blackList names keys that must
-// not change; paths, credentials and TLS keys never may, nor those of Java's built-in list. The error is a
-// ForbiddenError (answer NO_PERMISSION) or a Problems that names each unknown key and each value of the wrong type
-// or range (INVALID_PARAMETER). Keys are taken exactly as written; values are trimmed. The result leaves out keys
-// that had their value already. The caller saves Text.
+// Apply changes values at run time, all or none: UPDATE_BROKER_CONFIG and its kin. blackList names keys
+// that must not change; paths, credentials and TLS keys never may, nor those of Java's built-in list. The
+// error is a ForbiddenError (answer NO_PERMISSION) or a Problems that names each unknown key and each value
+// of the wrong type or range (INVALID_PARAMETER). Keys are taken exactly as written; values are trimmed.
+// The result leaves out keys that had their value already. The caller saves Text.
 func (s *Set) Apply(changes map[string]string, blackList []string) (Changes, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,7 +33,8 @@ func TestApply(t *testing.T) {
 		"messageDelayLevel": "1s 10s 中",
 	}, nil)
 	require.ErrorIs(t, err, ErrInvalid)
-	require.EqualError(t, err, `messageDelayLevel=1s 10s 中: "中" is not a number with one of the units s, m, h, d`)
+	require.EqualError(t, err, `messageDelayLevel=1s 10s 中: `+
+		`"中" is not a number with one of the units s, m, h, d`)
 	require.Nil(t, got)
 	require.Equal(t, 4194304, s.Store().MaxMessageSize)
 
@@ -90,7 +91,8 @@ func TestApplyRefused(t *testing.T) {
 	f("brokerPermission", "-1", "brokerPermission=-1: want a whole number from 0 to 7")
 	f("brokerPermission", "100", "brokerPermission=100: want a whole number from 0 to 7")
 	f("maxMessageSize", "4m", "maxMessageSize=4m: want a whole number from 1 to 2147483647")
-	f("maxMessageSize", "1099511627776", "maxMessageSize=1099511627776: want a whole number from 1 to 2147483647")
+	f("maxMessageSize", "1099511627776",
+		"maxMessageSize=1099511627776: want a whole number from 1 to 2147483647")
 	f("MaxMessageSize", "1", "MaxMessageSize=1: unknown key; did you mean maxMessageSize?")
 	f(" maxMessageSize", "1", " maxMessageSize=1: unknown key; did you mean maxMessageSize?")
 	f("m\u0430xMessageSize", "1", "m\u0430xMessageSize=1: unknown key; did you mean maxMessageSize?")

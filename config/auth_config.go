@@ -1,7 +1,7 @@
 package config
 
-// AuthConfig is Java's org.apache.rocketmq.auth.config.AuthConfig: users and ACLs of 5.3, read from broker.conf.
-// Nothing of it can be changed by command.
+// AuthConfig is Java's org.apache.rocketmq.auth.config.AuthConfig: users and ACLs of 5.3, read from
+// broker.conf. Nothing of it can be changed by command.
 type AuthConfig struct {
 	// ConfigName: broker name; set by the broker.
 	ConfigName string `prop:"configName" is:"fixed"`
@@ -52,9 +52,9 @@ type AuthConfig struct {
 	// StatefulAuthenticationCacheMaxNum: connections remembered by the stateful strategy.
 	StatefulAuthenticationCacheMaxNum int `prop:"statefulAuthenticationCacheMaxNum" def:"10000" is:"1.."`
 	// StatefulAuthenticationCacheExpiredSecond: seconds they are remembered.
-	StatefulAuthenticationCacheExpiredSecond int `prop:"statefulAuthenticationCacheExpiredSecond" def:"60" is:"1.."`
+	StatefulAuthenticationCacheExpiredSecond int `prop:"statefulAuthenticationCacheExpiredSecond" def:"60"`
 	// StatefulAuthorizationCacheMaxNum: decisions remembered by the stateful strategy.
 	StatefulAuthorizationCacheMaxNum int `prop:"statefulAuthorizationCacheMaxNum" def:"10000" is:"1.."`
 	// StatefulAuthorizationCacheExpiredSecond: seconds they are remembered.
-	StatefulAuthorizationCacheExpiredSecond int `prop:"statefulAuthorizationCacheExpiredSecond" def:"60" is:"1.."`
+	StatefulAuthorizationCacheExpiredSecond int `prop:"statefulAuthorizationCacheExpiredSecond" def:"60"`
 }

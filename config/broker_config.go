@@ -1,8 +1,8 @@
 package config
 
-// BrokerConfig is Java's org.apache.rocketmq.common.BrokerConfig with its parent BrokerIdentity: what the broker
-// is and how its processors behave. Java 5.3.3's defaults; keys of later versions and of 4.9 are at the end. For
-// the tags see the package comment.
+// BrokerConfig is Java's org.apache.rocketmq.common.BrokerConfig with its parent BrokerIdentity: what the
+// broker is and how its processors behave. Java 5.3.3's defaults; keys of later versions and of 4.9 are at
+// the end. For the tags see the package comment.
 type BrokerConfig struct {
 	// Identity and addresses.
 
@@ -13,7 +13,7 @@ type BrokerConfig struct {
 	BrokerClusterName string `prop:"brokerClusterName" def:"DefaultCluster"`
 	// BrokerId: 0 is the master, larger numbers are slaves; without controller mode the role decides (see
 	// NewBrokerSet).
-	BrokerId int64 `prop:"brokerId" is:"0.."`
+	BrokerId int64 `prop:"brokerId"`
 	// IsBrokerContainer: true inside a Java broker container; always false here, listed because Java lists
 	// it.
 	IsBrokerContainer bool `prop:"isBrokerContainer" is:"fixed"`
@@ -28,7 +28,7 @@ type BrokerConfig struct {
 	NamesrvAddr string `prop:"namesrvAddr" is:"live"`
 	// ListenPort: port of a broker inside a container. A standalone broker listens on
 	// NettyServerConfig.ListenPort.
-	ListenPort int `prop:"listenPort" def:"6888" is:"0..65535"`
+	ListenPort int `prop:"listenPort" def:"6888" is:"..65535"`
 	// BrokerIP1: address registered with the name servers and stored as storeHost; empty means the first
 	// local IPv4.
 	BrokerIP1 string `prop:"brokerIP1"`
@@ -40,7 +40,7 @@ type BrokerConfig struct {
 	// Topics, permissions, groups.
 
 	// BrokerPermission: sum of 4 read, 2 write, 1 inherit; 6 is normal, 4 read-only, 2 write-only.
-	BrokerPermission int `prop:"brokerPermission" def:"6" is:"0..7 live"`
+	BrokerPermission int `prop:"brokerPermission" def:"6" is:"..7 live"`
 	// DefaultTopicQueueNums: queues of the template topic TBW102 and so of topics made on the fly.
 	DefaultTopicQueueNums int `prop:"defaultTopicQueueNums" def:"8" is:"1.. live"`
 	// AutoCreateTopicEnable: make a topic when a message for an unknown one arrives.
@@ -120,7 +120,7 @@ type BrokerConfig struct {
 	// ClientManagerThreadPoolQueueCapacity: waiting client registrations.
 	ClientManagerThreadPoolQueueCapacity int `prop:"clientManagerThreadPoolQueueCapacity" def:"1000000" is:"1.."`
 	// ConsumerManagerThreadPoolQueueCapacity: waiting offset requests.
-	ConsumerManagerThreadPoolQueueCapacity int `prop:"consumerManagerThreadPoolQueueCapacity" def:"1000000" is:"1.."`
+	ConsumerManagerThreadPoolQueueCapacity int `prop:"consumerManagerThreadPoolQueueCapacity" is:"1.."`
 	// HeartbeatThreadPoolQueueCapacity: waiting heartbeats.
 	HeartbeatThreadPoolQueueCapacity int `prop:"heartbeatThreadPoolQueueCapacity" def:"50000" is:"1.."`
 	// EndTransactionPoolQueueCapacity: waiting END_TRANSACTION requests.
@@ -136,7 +136,7 @@ type BrokerConfig struct {
 	// shortPollingTimeMills.
 	LongPollingEnable bool `prop:"longPollingEnable" def:"true" is:"live"`
 	// ShortPollingTimeMills: milliseconds a pull is held when longPollingEnable is false.
-	ShortPollingTimeMills int64 `prop:"shortPollingTimeMills" def:"1000" is:"0.. live"`
+	ShortPollingTimeMills int64 `prop:"shortPollingTimeMills" def:"1000" is:"live"`
 	// NotifyConsumerIdsChangedEnable: tell consumers when members of their group come and go.
 	NotifyConsumerIdsChangedEnable bool `prop:"notifyConsumerIdsChangedEnable" def:"true" is:"live"`
 	// HighSpeedMode: unused in 5.x.
@@ -165,7 +165,7 @@ type BrokerConfig struct {
 	// DisableConsumeIfConsumerReadSlowly: disable groups that lag more than consumerFallbehindThreshold.
 	DisableConsumeIfConsumerReadSlowly bool `prop:"disableConsumeIfConsumerReadSlowly" is:"live"`
 	// ConsumerFallbehindThreshold: bytes of lag for disableConsumeIfConsumerReadSlowly; 16 GiB.
-	ConsumerFallbehindThreshold int64 `prop:"consumerFallbehindThreshold" def:"17179869184" is:"0.. live"`
+	ConsumerFallbehindThreshold int64 `prop:"consumerFallbehindThreshold" def:"17179869184" is:"live"`
 
 	// Fast failure: how long a request may wait in its queue before it is answered SYSTEM_BUSY.
 
@@ -186,7 +186,7 @@ type BrokerConfig struct {
 	// WaitTimeMillsInAdminBrokerQueue: milliseconds for admin requests.
 	WaitTimeMillsInAdminBrokerQueue int64 `prop:"waitTimeMillsInAdminBrokerQueue" def:"5000" is:"1.. live"`
 	// StartAcceptSendRequestTimeStamp: Unix milliseconds before which sends are refused; 0 accepts at once.
-	StartAcceptSendRequestTimeStamp int64 `prop:"startAcceptSendRequestTimeStamp" is:"0.. live"`
+	StartAcceptSendRequestTimeStamp int64 `prop:"startAcceptSendRequestTimeStamp" is:"live"`
 	// TraceOn: tell clients in the answer to send that traces are wanted.
 	TraceOn bool `prop:"traceOn" def:"true" is:"live"`
 
@@ -244,7 +244,7 @@ type BrokerConfig struct {
 	// ReviveInterval: milliseconds between runs of the revive service.
 	ReviveInterval int64 `prop:"reviveInterval" def:"1000" is:"1.. live"`
 	// ReviveMaxSlow: runs the revive service may fall behind before it logs.
-	ReviveMaxSlow int64 `prop:"reviveMaxSlow" def:"3" is:"0.. live"`
+	ReviveMaxSlow int64 `prop:"reviveMaxSlow" def:"3" is:"live"`
 	// ReviveScanTime: milliseconds one revive scan may take.
 	ReviveScanTime int64 `prop:"reviveScanTime" def:"10000" is:"1.. live"`
 	// EnableSkipLongAwaitingAck: give up acks that wait for their checkpoint longer than reviveAckWaitMs.
@@ -279,7 +279,7 @@ type BrokerConfig struct {
 	// EnableRetryTopicV2: name POP retry topics with '+' between group and topic.
 	EnableRetryTopicV2 bool `prop:"enableRetryTopicV2" is:"live"`
 	// PopFromRetryProbability: percent of POPs that look into the retry topic first.
-	PopFromRetryProbability int `prop:"popFromRetryProbability" def:"20" is:"0..100 live"`
+	PopFromRetryProbability int `prop:"popFromRetryProbability" def:"20" is:"..100 live"`
 	// PopConsumerFSServiceInit: start the file based POP service.
 	PopConsumerFSServiceInit bool `prop:"popConsumerFSServiceInit" def:"true"`
 	// PopConsumerKVServiceLog: log every step of the RocksDB based POP service.
@@ -377,7 +377,7 @@ type BrokerConfig struct {
 	// ValidateSystemTopicWhenUpdateTopic: refuse UPDATE_AND_CREATE_TOPIC for system topics.
 	ValidateSystemTopicWhenUpdateTopic bool `prop:"validateSystemTopicWhenUpdateTopic" def:"true" is:"live"`
 	// BrokerElectionPriority: the smallest value is elected first.
-	BrokerElectionPriority int `prop:"brokerElectionPriority" def:"2147483647" is:"0.."`
+	BrokerElectionPriority int `prop:"brokerElectionPriority" def:"2147483647"`
 	// UseStaticSubscription: take subscriptions from the group's configuration, not from heartbeats.
 	UseStaticSubscription bool `prop:"useStaticSubscription" is:"live"`
 
@@ -398,7 +398,7 @@ type BrokerConfig struct {
 	// MetricLoggingExporterIntervalInMills: milliseconds between metric log lines.
 	MetricLoggingExporterIntervalInMills int64 `prop:"metricLoggingExporterIntervalInMills" def:"10000" is:"1.."`
 	// MetricsPromExporterPort: port of the Prometheus page.
-	MetricsPromExporterPort int `prop:"metricsPromExporterPort" def:"5557" is:"0..65535"`
+	MetricsPromExporterPort int `prop:"metricsPromExporterPort" def:"5557" is:"..65535"`
 	// MetricsPromExporterHost: address of the Prometheus page; empty means brokerIP1.
 	MetricsPromExporterHost string `prop:"metricsPromExporterHost"`
 	// MetricsLabel: labels added to every metric as "k:v,k:v".
@@ -496,15 +496,15 @@ type BrokerConfig struct {
 	// 4.9 only, read so that old files load without warnings.
 
 	// FilterServerNums: 4.9: filter servers to start; has no effect.
-	FilterServerNums int `prop:"filterServerNums" is:"0.."`
+	FilterServerNums int `prop:"filterServerNums"`
 	// CommercialEnable: 4.9: commercial statistics; has no effect.
 	CommercialEnable bool `prop:"commercialEnable" def:"true"`
 	// CommercialTimerCount: 4.9; has no effect.
-	CommercialTimerCount int `prop:"commercialTimerCount" def:"1" is:"0.."`
+	CommercialTimerCount int `prop:"commercialTimerCount" def:"1"`
 	// CommercialTransCount: 4.9; has no effect.
-	CommercialTransCount int `prop:"commercialTransCount" def:"1" is:"0.."`
+	CommercialTransCount int `prop:"commercialTransCount" def:"1"`
 	// CommercialBigCount: 4.9; has no effect.
-	CommercialBigCount int `prop:"commercialBigCount" def:"1" is:"0.."`
+	CommercialBigCount int `prop:"commercialBigCount" def:"1"`
 	// MaxDelayTime: 4.9; has no effect.
-	MaxDelayTime int `prop:"maxDelayTime" def:"40" is:"0.."`
+	MaxDelayTime int `prop:"maxDelayTime" def:"40"`
 }

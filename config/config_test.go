@@ -58,7 +58,8 @@ func TestParseErrors(t *testing.T) {
 
 func TestLoadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "broker.conf")
-	text := "# 集群 一\nbrokerName=订单-a\nmessageDelayLevel=1s \\\n  5s\nlistenPort=10921\nbrokerIP1 = 10.0.0.1 \n"
+	text := "# 集群 一\nbrokerName=订单-a\nmessageDelayLevel=1s \\\n  5s\nlistenPort=10921\n" +
+		"brokerIP1 = 10.0.0.1 \n"
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	f, err := LoadFile(path)
 	require.NoError(t, err)
@@ -112,9 +113,11 @@ func TestLoadChecks(t *testing.T) {
 	f("brokerRole=SLAVE", "broker.conf: brokerId=0: want a number above 0 for a slave")
 	f("\nbrokerRole=SLAVE\nbrokerId=0", "broker.conf:3: brokerId=0: want a number above 0 for a slave")
 	f("namesrvAddr=a:1;b", `broker.conf:1: namesrvAddr=a:1;b: "b" is not host:port`)
-	f("messageDelayLevel=1s 5x", `broker.conf:1: messageDelayLevel=1s 5x: "5x" is not a number with one of the units s, m, h, d`)
+	f("messageDelayLevel=1s 5x",
+		`broker.conf:1: messageDelayLevel=1s 5x: "5x" is not a number with one of the units s, m, h, d`)
 	f("deleteWhen=4", `broker.conf:1: deleteWhen=4: "4" is not an hour from 00 to 23`)
-	f("haListenPort=10909", "broker.conf:1: haListenPort=10909: want a port other than listenPort and listenPort - 2")
+	f("haListenPort=10909",
+		"broker.conf:1: haListenPort=10909: want a port other than listenPort and listenPort - 2")
 	f("listenPort=65535", "broker.conf:1: listenPort=65535: want less, for haListenPort is listenPort + 1")
 	f("listenPort=2", "broker.conf:1: listenPort=2: want at least 3: the fast port is listenPort - 2")
 	f("advertiseAddr=x:0", `broker.conf:1: advertiseAddr=x:0: "x:0" has no port from 1 to 65535`)
@@ -224,7 +227,8 @@ func TestDescribeAndPrint(t *testing.T) {
 
 	var all, some bytes.Buffer
 	require.NoError(t, s.Print(&all, false))
-	require.True(t, strings.HasPrefix(all.String(), "brokerName=a\nbrokerClusterName=DefaultCluster\nbrokerId=0\n"))
+	require.True(t, strings.HasPrefix(all.String(),
+		"brokerName=a\nbrokerClusterName=DefaultCluster\nbrokerId=0\n"))
 	require.Contains(t, all.String(), "storePathCommitLog=\n")
 	require.NoError(t, s.Print(&some, true))
 	require.Contains(t, some.String(), "flushDiskType=ASYNC_FLUSH\n")

@@ -24,9 +24,9 @@ func home(elem ...string) string {
 	return filepath.Join(append([]string{dir}, elem...)...)
 }
 
-// DefaultBrokerConfig is what new BrokerConfig() holds in Java 5.3.3: worker counts follow the CPUs this process
-// may use, brokerName is the host name, and the environment gives rocketmqHome and namesrvAddr. brokerIP1 and
-// brokerIP2 stay empty, where Java looks for the first local IPv4 at once.
+// DefaultBrokerConfig is what new BrokerConfig() holds in Java 5.3.3: worker counts follow the CPUs this
+// process may use, brokerName is the host name, and the environment gives rocketmqHome and namesrvAddr.
+// brokerIP1 and brokerIP2 stay empty, where Java looks for the first local IPv4 at once.
 func DefaultBrokerConfig() *BrokerConfig {
 	c := new(BrokerConfig)
 	fill(c)
@@ -37,6 +37,7 @@ func DefaultBrokerConfig() *BrokerConfig {
 	}
 	c.RocketmqHome = os.Getenv(EnvRocketmqHome)
 	c.NamesrvAddr = os.Getenv(EnvNamesrvAddr)
+	c.ConsumerManagerThreadPoolQueueCapacity = 1000000
 	c.SendMessageThreadPoolNums = min(cpu, 4)
 	c.PutMessageFutureThreadPoolNums = min(cpu, 4)
 	c.PullMessageThreadPoolNums = 16 + 2*cpu
@@ -54,11 +55,14 @@ func DefaultMessageStoreConfig() *MessageStoreConfig {
 	fill(c)
 	c.StorePathRootDir = home("store")
 	c.MessageDelayLevel = defaultDelayLevels
+	c.ScheduleAsyncDeliverMaxResendNum2Blocked = 3
+	c.LogicalDiskSpaceCleanForciblyThreshold = 0.8
+	c.BottomMostCompressionTypeForConsumeQueueStore = "zstd"
 	return c
 }
 
-// DefaultNettyServerConfig is what new NettyServerConfig() holds in Java 5.3.3; listenPort is 0, the New…Set
-// functions set the server's own.
+// DefaultNettyServerConfig is what new NettyServerConfig() holds in Java 5.3.3; listenPort is 0, which
+// the New…Set functions replace.
 func DefaultNettyServerConfig() *NettyServerConfig {
 	c := new(NettyServerConfig)
 	fill(c)
@@ -89,6 +93,7 @@ func DefaultControllerConfig() *ControllerConfig {
 	fill(c)
 	c.RocketmqHome = os.Getenv(EnvRocketmqHome)
 	c.ConfigStorePath = home("controller", "controller.properties")
+	c.ControllerRequestThreadPoolQueueCapacity = 50000
 	c.JRaftControllerRPCAddr = "localhost:9770,localhost:9771,localhost:9772"
 	return c
 }

@@ -19,8 +19,8 @@ const (
 	maxEntries   = 4096
 )
 
-// File is a parsed .properties text that remembers its lines, so that problems can be located and single values
-// changed without touching comments and order.
+// File is a parsed .properties text that remembers its lines, so that problems can be located and single
+// values changed without touching comments and order.
 type File struct {
 	Name    string // as given, for messages
 	Entries []Entry
@@ -53,8 +53,8 @@ func LoadFile(path string) (*File, error) {
 	return Parse(string(text), path)
 }
 
-// Parse reads a Java .properties text; name is used in messages alone. The error is a Problems with every line
-// that cannot be read.
+// Parse reads a Java .properties text; name is used in messages alone. The error is a Problems with every
+// line that cannot be read.
 func Parse(text, name string) (*File, error) {
 	if len(text) > maxFileBytes {
 		return nil, Problems{{File: name, Msg: fmt.Sprintf("text is larger than %d bytes", maxFileBytes)}}
@@ -72,7 +72,8 @@ func Parse(text, name string) (*File, error) {
 		p, err := loader.LoadBytes([]byte(joinSurrogates(f.decode(logical))))
 		switch {
 		case len(f.Entries) == maxEntries:
-			return nil, append(bad, Problem{File: name, Line: i + 1, Msg: fmt.Sprintf("more than %d keys", maxEntries)})
+			msg := fmt.Sprintf("more than %d keys", maxEntries)
+			return nil, append(bad, Problem{File: name, Line: i + 1, Msg: msg})
 		case err != nil:
 			bad = append(bad, Problem{File: name, Line: i + 1, Msg: "cannot be read: " + err.Error()})
 		case len(p.Keys()) == 1:
@@ -145,8 +146,8 @@ func (f *File) decode(line string) string {
 // surrogates finds a character beyond U+FFFF as Java escapes it.
 var surrogates = regexp.MustCompile(`\\\\|\\u([dD][89abAB][[:xdigit:]]{2})\\u([dD][c-fC-F][[:xdigit:]]{2})`)
 
-// joinSurrogates decodes what surrogates finds, since the properties library decodes each half by itself. Escaped
-// backslashes are matched too, to be stepped over.
+// joinSurrogates decodes what surrogates finds, since the properties library decodes each half by itself.
+// Escaped backslashes are matched too, to be stepped over.
 func joinSurrogates(line string) string {
 	if !strings.Contains(line, `\u`) {
 		return line
@@ -165,7 +166,8 @@ func continues(line string) bool {
 	return (len(line)-len(strings.TrimRight(line, `\`)))%2 == 1
 }
 
-// Map gives the values by key; of a key that stands twice the last one. Use it on the body of a change request.
+// Map gives the values by key; of a key that stands twice the last one. Use it on the body of a change
+// request.
 func (f *File) Map() map[string]string {
 	m := make(map[string]string, len(f.Entries))
 	for _, e := range f.Entries {
@@ -187,9 +189,10 @@ func (f *File) line(key string) int {
 	return 0
 }
 
-// Edited is the text of the file with some values replaced. A key that stands there keeps its place (an earlier
-// double goes), others are added at the end in alphabetical order. Everything else stays byte for byte. New lines
-// are pure ASCII with \u escapes, so that Java reads them too. f may be nil: then only the changes are there.
+// Edited is the text of the file with some values replaced. A key that stands there keeps its place (an
+// earlier double goes), others are added at the end in alphabetical order. Everything else stays byte for
+// byte. New lines are pure ASCII with \u escapes, so that Java reads them too. f may be nil: then only the
+// changes are there.
 func (f *File) Edited(changes map[string]string) string {
 	var b strings.Builder
 	done := make(map[string]bool)
@@ -240,8 +243,8 @@ func propertyLine(key, value string) string {
 	return escape(key, " :=#!") + "=" + escape(value, "") + "\n"
 }
 
-// escape writes text so that Java's Properties.load gives it back. A backslash goes before the special bytes and
-// before a leading blank.
+// escape writes text so that Java's Properties.load gives it back. A backslash goes before the special
+// bytes and before a leading blank.
 func escape(text, special string) string {
 	var b strings.Builder
 	for i, r := range text {

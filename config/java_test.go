@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDefaultsAgainstJava compares with the fields of new BrokerConfig() and so on, read by reflection from the
-// released jars of 5.3.3: class, key, type, value, whether Java marks it important.
+// TestDefaultsAgainstJava compares with the fields of new BrokerConfig() and so on, read by reflection from
+// the released jars of 5.3.3: class, key, type, value, whether Java marks it important.
 func TestDefaultsAgainstJava(t *testing.T) {
 	objs := map[string]any{
 		"BrokerConfig":       DefaultBrokerConfig(),
@@ -54,8 +54,8 @@ func TestDefaultsAgainstJava(t *testing.T) {
 	require.NotEmpty(t, DefaultBrokerConfig().BrokerName)
 }
 
-// TestParseAgainstJava compares with what java.util.Properties.load made of the same texts: the text, then keys and
-// trimmed values, all quoted.
+// TestParseAgainstJava compares with what java.util.Properties.load made of the same texts: the text, then
+// keys and trimmed values, all quoted.
 func TestParseAgainstJava(t *testing.T) {
 	data, err := os.ReadFile("testdata/java-properties.txt")
 	require.NoError(t, err)
@@ -80,7 +80,8 @@ func TestParseAgainstJava(t *testing.T) {
 	}
 }
 
-// TestTags looks at what newField cannot see: every default fits, and no struct names a key of another by mistake.
+// TestTags looks at what newField cannot see: every default fits, and no struct names a key of another by
+// mistake.
 func TestTags(t *testing.T) {
 	shared := map[string]bool{
 		"listenPort": true, "writeBufferHighWaterMark": true, "writeBufferLowWaterMark": true,

@@ -41,7 +41,7 @@ type NamesrvConfig struct {
 	// NeedWaitForService: serve routes only waitSecondsForService after start.
 	NeedWaitForService bool `prop:"needWaitForService" is:"live"`
 	// WaitSecondsForService: seconds for needWaitForService.
-	WaitSecondsForService int `prop:"waitSecondsForService" def:"45" is:"0.. live"`
+	WaitSecondsForService int `prop:"waitSecondsForService" def:"45" is:"live"`
 	// DeleteTopicWithBrokerRegistration: a registration removes the broker's topics that it does not name.
 	DeleteTopicWithBrokerRegistration bool `prop:"deleteTopicWithBrokerRegistration" is:"live"`
 	// ConfigBlackList: keys, ';' between, that UPDATE_NAMESRV_CONFIG refuses besides the built-in ones (see
@@ -49,8 +49,8 @@ type NamesrvConfig struct {
 	ConfigBlackList string `prop:"configBlackList" def:"configBlackList;configStorePath;kvConfigPath" is:"fixed"`
 }
 
-// ControllerConfig is Java's org.apache.rocketmq.common.ControllerConfig with its JraftConfig, whose keys stand in
-// the same file.
+// ControllerConfig is Java's org.apache.rocketmq.common.ControllerConfig with its JraftConfig, whose keys
+// stand in the same file.
 type ControllerConfig struct {
 	// RocketmqHome: installation directory, from $ROCKETMQ_HOME.
 	RocketmqHome string `prop:"rocketmqHome" is:"fixed"`
@@ -64,7 +64,7 @@ type ControllerConfig struct {
 	// ControllerThreadPoolNums: workers for requests.
 	ControllerThreadPoolNums int `prop:"controllerThreadPoolNums" def:"16" is:"1.."`
 	// ControllerRequestThreadPoolQueueCapacity: waiting requests.
-	ControllerRequestThreadPoolQueueCapacity int `prop:"controllerRequestThreadPoolQueueCapacity" def:"50000" is:"1.."`
+	ControllerRequestThreadPoolQueueCapacity int `prop:"controllerRequestThreadPoolQueueCapacity" is:"1.."`
 	// ControllerDLegerGroup: name of the group of controllers.
 	ControllerDLegerGroup string `prop:"controllerDLegerGroup" is:"fixed"`
 	// ControllerDLegerPeers: controllers as "n0-host:port;n1-host:port".
@@ -76,7 +76,7 @@ type ControllerConfig struct {
 	// ControllerStorePath: directory of the controller's log; empty means $HOME/DledgerController.
 	ControllerStorePath string `prop:"controllerStorePath" is:"fixed"`
 	// ElectMasterMaxRetryCount: tries to elect a master on one occasion.
-	ElectMasterMaxRetryCount int `prop:"electMasterMaxRetryCount" def:"3" is:"0.. live"`
+	ElectMasterMaxRetryCount int `prop:"electMasterMaxRetryCount" def:"3" is:"live"`
 	// EnableElectUncleanMaster: elect also outside the SyncStateSet: available, but confirmed messages may
 	// be lost.
 	EnableElectUncleanMaster bool `prop:"enableElectUncleanMaster" is:"live"`
@@ -99,7 +99,7 @@ type ControllerConfig struct {
 	// MetricLoggingExporterIntervalInMills: milliseconds between metric log lines.
 	MetricLoggingExporterIntervalInMills int64 `prop:"metricLoggingExporterIntervalInMills" def:"10000" is:"1.."`
 	// MetricsPromExporterPort: port of the Prometheus page.
-	MetricsPromExporterPort int `prop:"metricsPromExporterPort" def:"5557" is:"0..65535"`
+	MetricsPromExporterPort int `prop:"metricsPromExporterPort" def:"5557" is:"..65535"`
 	// MetricsPromExporterHost: address of the Prometheus page; empty means the local address.
 	MetricsPromExporterHost string `prop:"metricsPromExporterHost"`
 	// MetricsLabel: labels added to every metric as "k:v,k:v".

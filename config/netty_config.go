@@ -1,16 +1,17 @@
 package config
 
-// NettyServerConfig is Java's org.apache.rocketmq.remoting.netty.NettyServerConfig: the listening side. Thread
-// counts of netty have no meaning here; they are read so that files load. See OwnConfig for what has.
+// NettyServerConfig is Java's org.apache.rocketmq.remoting.netty.NettyServerConfig: the listening side.
+// Thread counts of netty have no meaning here; they are read so that files load. See OwnConfig for what
+// has.
 type NettyServerConfig struct {
 	// BindAddress: address to listen on.
 	BindAddress string `prop:"bindAddress" def:"0.0.0.0"`
 	// ListenPort: port to listen on; broker 10911, name server 9876. The broker's fast port is this minus 2.
-	ListenPort int `prop:"listenPort" is:"0..65535"`
+	ListenPort int `prop:"listenPort" is:"..65535"`
 	// ServerWorkerThreads: Java: netty workers behind the selectors.
 	ServerWorkerThreads int `prop:"serverWorkerThreads" def:"8" is:"1.."`
 	// ServerCallbackExecutorThreads: Java: workers for callbacks; 0 means 4.
-	ServerCallbackExecutorThreads int `prop:"serverCallbackExecutorThreads" is:"0..1024"`
+	ServerCallbackExecutorThreads int `prop:"serverCallbackExecutorThreads" is:"..1024"`
 	// ServerSelectorThreads: Java: IO threads. Event loops are set by reactorLoops.
 	ServerSelectorThreads int `prop:"serverSelectorThreads" def:"3" is:"1.."`
 	// ServerOnewaySemaphoreValue: one-way requests to clients under way.
@@ -20,14 +21,14 @@ type NettyServerConfig struct {
 	// ServerChannelMaxIdleTimeSeconds: seconds without traffic until a connection is closed.
 	ServerChannelMaxIdleTimeSeconds int `prop:"serverChannelMaxIdleTimeSeconds" def:"120" is:"1.."`
 	// ServerSocketSndBufSize: bytes of the kernel's send buffer; 0 leaves it to the kernel.
-	ServerSocketSndBufSize int `prop:"serverSocketSndBufSize" is:"0.."`
+	ServerSocketSndBufSize int `prop:"serverSocketSndBufSize"`
 	// ServerSocketRcvBufSize: bytes of the kernel's receive buffer; 0 leaves it to the kernel.
-	ServerSocketRcvBufSize int `prop:"serverSocketRcvBufSize" is:"0.."`
+	ServerSocketRcvBufSize int `prop:"serverSocketRcvBufSize"`
 	// WriteBufferHighWaterMark: bytes waiting for a connection from which it counts as not writable; 0 =
 	// netty's 64 KiB.
-	WriteBufferHighWaterMark int `prop:"writeBufferHighWaterMark" is:"0.."`
+	WriteBufferHighWaterMark int `prop:"writeBufferHighWaterMark"`
 	// WriteBufferLowWaterMark: bytes from which it counts as writable again; 0 = netty's 32 KiB.
-	WriteBufferLowWaterMark int `prop:"writeBufferLowWaterMark" is:"0.."`
+	WriteBufferLowWaterMark int `prop:"writeBufferLowWaterMark"`
 	// ServerSocketBacklog: connections waiting to be accepted.
 	ServerSocketBacklog int `prop:"serverSocketBacklog" def:"1024" is:"1.."`
 	// ServerNettyWorkerGroupEnable: Java: requests leave the selector threads.
@@ -37,13 +38,13 @@ type NettyServerConfig struct {
 	// EnableShutdownGracefully: tell clients to go away before the end (GO_AWAY).
 	EnableShutdownGracefully bool `prop:"enableShutdownGracefully"`
 	// ShutdownWaitTimeSeconds: seconds clients get for that.
-	ShutdownWaitTimeSeconds int `prop:"shutdownWaitTimeSeconds" def:"30" is:"0.."`
+	ShutdownWaitTimeSeconds int `prop:"shutdownWaitTimeSeconds" def:"30"`
 	// UseEpollNativeSelector: Java: native epoll. Here see reactor.
 	UseEpollNativeSelector bool `prop:"useEpollNativeSelector"`
 }
 
-// NettyClientConfig is Java's org.apache.rocketmq.remoting.netty.NettyClientConfig: connections the server opens
-// itself, to name servers, controllers and other brokers.
+// NettyClientConfig is Java's org.apache.rocketmq.remoting.netty.NettyClientConfig: connections the server
+// opens itself, to name servers, controllers and other brokers.
 type NettyClientConfig struct {
 	// ClientWorkerThreads: Java: netty workers of the outgoing side.
 	ClientWorkerThreads int `prop:"clientWorkerThreads" def:"4" is:"1.."`
@@ -62,9 +63,9 @@ type NettyClientConfig struct {
 	// ClientChannelMaxIdleTimeSeconds: seconds without traffic until an outgoing connection is closed.
 	ClientChannelMaxIdleTimeSeconds int `prop:"clientChannelMaxIdleTimeSeconds" def:"120" is:"1.."`
 	// ClientSocketSndBufSize: bytes of the kernel's send buffer; 0 leaves it to the kernel.
-	ClientSocketSndBufSize int `prop:"clientSocketSndBufSize" is:"0.."`
+	ClientSocketSndBufSize int `prop:"clientSocketSndBufSize"`
 	// ClientSocketRcvBufSize: bytes of the kernel's receive buffer; 0 leaves it to the kernel.
-	ClientSocketRcvBufSize int `prop:"clientSocketRcvBufSize" is:"0.."`
+	ClientSocketRcvBufSize int `prop:"clientSocketRcvBufSize"`
 	// ClientPooledByteBufAllocatorEnable: Java: pooled buffers.
 	ClientPooledByteBufAllocatorEnable bool `prop:"clientPooledByteBufAllocatorEnable"`
 	// ClientCloseSocketIfTimeout: close an outgoing connection when a request on it times out.
@@ -75,9 +76,9 @@ type NettyClientConfig struct {
 	SocksProxyConfig string `prop:"socksProxyConfig" def:"{}" is:"secret"`
 	// WriteBufferHighWaterMark: bytes waiting for a connection from which it counts as not writable; 0 =
 	// default.
-	WriteBufferHighWaterMark int `prop:"writeBufferHighWaterMark" is:"0.."`
+	WriteBufferHighWaterMark int `prop:"writeBufferHighWaterMark"`
 	// WriteBufferLowWaterMark: bytes from which it counts as writable again; 0 = default.
-	WriteBufferLowWaterMark int `prop:"writeBufferLowWaterMark" is:"0.."`
+	WriteBufferLowWaterMark int `prop:"writeBufferLowWaterMark"`
 	// DisableCallbackExecutor: Java: run callbacks on the IO threads.
 	DisableCallbackExecutor bool `prop:"disableCallbackExecutor"`
 	// DisableNettyWorkerGroup: Java: no netty workers.

@@ -1,7 +1,8 @@
 package config
 
-// OwnConfig holds the keys that Java's configuration classes do not have: those of this server, and those that
-// Java takes as system properties (-D…) or straight from the file. They stand in the same files as the rest.
+// OwnConfig holds the keys that Java's configuration classes do not have: those of this server, and those
+// that Java takes as system properties (-D…) or straight from the file. They stand in the same files as the
+// rest.
 type OwnConfig struct {
 	// What is registered, when it is not what is listened on (NAT, containers).
 
@@ -15,7 +16,7 @@ type OwnConfig struct {
 	// Reactor: engine of the event loops; auto takes the first that works here.
 	Reactor string `prop:"reactor" def:"auto" one:"auto|io_uring|epoll|std"`
 	// ReactorLoops: event loops; 0 means one per CPU.
-	ReactorLoops int `prop:"reactorLoops" is:"0..1024"`
+	ReactorLoops int `prop:"reactorLoops" is:"..1024"`
 	// MaxConnections: connections accepted at a time; further ones are closed at once.
 	MaxConnections int `prop:"maxConnections" def:"65536" is:"1.. live"`
 	// SendOnLoop: append messages on the event loop instead of on the store's own goroutine.
@@ -25,7 +26,7 @@ type OwnConfig struct {
 	// OutboundHighWatermark: bytes waiting for a connection from which it gets no more answers.
 	OutboundHighWatermark int `prop:"outboundHighWatermark" def:"8388608" is:"1024.. live"`
 	// OutboundLowWatermark: bytes from which it gets answers again; must be below outboundHighWatermark.
-	OutboundLowWatermark int `prop:"outboundLowWatermark" def:"2097152" is:"0.. live"`
+	OutboundLowWatermark int `prop:"outboundLowWatermark" def:"2097152" is:"live"`
 	// FrameMaxLength: bytes of one frame; longer ones close the connection.
 	FrameMaxLength int `prop:"com.rocketmq.remoting.frameMaxLength" def:"16777216" is:"1024..1073741824"`
 
@@ -52,8 +53,8 @@ type OwnConfig struct {
 	TlsServerKeyPassword string `prop:"tls.server.keyPassword" is:"fixed secret"`
 	// TlsServerCertPath: PEM file of the certificate chain.
 	TlsServerCertPath string `prop:"tls.server.certPath" is:"fixed"`
-	// TlsServerNeedClientAuth: whether clients must show a certificate.
-	TlsServerNeedClientAuth string `prop:"tls.server.need.client.auth" def:"none" one:"none|optional|require" is:"fixed"`
+	// TlsClientAuth: whether clients must show a certificate.
+	TlsClientAuth string `prop:"tls.server.need.client.auth" def:"none" one:"none|optional|require" is:"fixed"`
 	// TlsServerAuthClient: check client certificates against tls.server.trustCertPath.
 	TlsServerAuthClient bool `prop:"tls.server.authClient" is:"fixed"`
 	// TlsServerTrustCertPath: PEM file of authorities for clients.

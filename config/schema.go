@@ -63,11 +63,11 @@ func newField(sf reflect.StructField, index int) (field, error) {
 	f := field{key: sf.Tag.Get("prop"), index: index, kind: sf.Type.Kind(), def: sf.Tag.Get("def")}
 	switch f.kind {
 	case reflect.Int:
-		f.lo, f.hi = math.MinInt32, math.MaxInt32
+		f.hi = math.MaxInt32
 	case reflect.Int64:
-		f.lo, f.hi = math.MinInt64, math.MaxInt64
+		f.hi = math.MaxInt64
 	case reflect.Float64:
-		f.lo, f.hi = -math.MaxFloat64, math.MaxFloat64
+		f.hi = math.MaxFloat64
 	case reflect.Bool, reflect.String:
 	default:
 		return f, fmt.Errorf("type %v is not handled", sf.Type)
@@ -127,8 +127,8 @@ func (sc *schema) find(key string) (*field, bool) {
 	return &sc.fields[i], true
 }
 
-// set parses text into the field of the struct that ptr points to. The returned text, empty if all is well, says
-// what was expected.
+// set parses text into the field of the struct that ptr points to. The returned text, empty if all is well,
+// says what was expected.
 func (f *field) set(ptr any, text string) (want string) {
 	fv := reflect.ValueOf(ptr).Elem().Field(f.index)
 	switch f.kind {

@@ -12,27 +12,30 @@ const (
 	DefaultControllerPort = 19876
 )
 
-// NewBrokerSet holds what a broker has: BrokerConfig, NettyServerConfig, NettyClientConfig, MessageStoreConfig,
-// AuthConfig, OwnConfig, with listenPort 10911. After Load, as in Java's BrokerStartup: haListenPort 0 becomes
-// listenPort + 1; a slave's accessMessageInMemoryMaxRatio is lowered by 10; without controller mode a master has
-// brokerId 0 and a slave must have a larger one.
+// NewBrokerSet holds what a broker has: BrokerConfig, NettyServerConfig, NettyClientConfig,
+// MessageStoreConfig, AuthConfig, OwnConfig, with listenPort 10911. After Load, as in Java's BrokerStartup:
+// haListenPort 0 becomes listenPort + 1; a slave's accessMessageInMemoryMaxRatio is lowered by 10; without
+// controller mode a master has brokerId 0 and a slave must have a larger one.
 func NewBrokerSet() *Set {
 	server, store := DefaultNettyServerConfig(), DefaultMessageStoreConfig()
 	server.ListenPort = DefaultBrokerPort
 	store.HaListenPort = 0
-	s := newSet(DefaultBrokerConfig(), server, DefaultNettyClientConfig(), store, DefaultAuthConfig(), DefaultOwnConfig())
+	s := newSet(DefaultBrokerConfig(), server, DefaultNettyClientConfig(), store,
+		DefaultAuthConfig(), DefaultOwnConfig())
 	s.settle = settleBroker
 	s.check = checkBroker
 	return s
 }
 
-// NewNamesrvSet holds what a name server has: NamesrvConfig, NettyServerConfig, NettyClientConfig, OwnConfig, and
-// ControllerConfig for enableControllerInNamesrv, with listenPort 9876. Keys that the controller has too, as
-// configStorePath, are the name server's when printed; that one is the loaded file, as in Java.
+// NewNamesrvSet holds what a name server has: NamesrvConfig, NettyServerConfig, NettyClientConfig,
+// OwnConfig, and ControllerConfig for enableControllerInNamesrv, with listenPort 9876. Keys that the
+// controller has too, as configStorePath, are the name server's when printed; that one is the loaded file,
+// as in Java.
 func NewNamesrvSet() *Set {
 	server := DefaultNettyServerConfig()
 	server.ListenPort = DefaultNamesrvPort
-	s := newSet(DefaultControllerConfig(), DefaultNamesrvConfig(), server, DefaultNettyClientConfig(), DefaultOwnConfig())
+	s := newSet(DefaultControllerConfig(), DefaultNamesrvConfig(), server,
+		DefaultNettyClientConfig(), DefaultOwnConfig())
 	s.settle = func(sn snapshot, f *File) {
 		if f != nil {
 			pick[NamesrvConfig](sn).ConfigStorePath = f.Name
@@ -42,8 +45,8 @@ func NewNamesrvSet() *Set {
 	return s
 }
 
-// NewControllerSet holds what a controller has: ControllerConfig, NettyServerConfig, NettyClientConfig, OwnConfig,
-// with listenPort 19876.
+// NewControllerSet holds what a controller has: ControllerConfig, NettyServerConfig, NettyClientConfig,
+// OwnConfig, with listenPort 19876.
 func NewControllerSet() *Set {
 	server := DefaultNettyServerConfig()
 	server.ListenPort = DefaultControllerPort

@@ -11,8 +11,9 @@ import (
 	"sync/atomic"
 )
 
-// Set is the configuration of one server: several structs fed by one file (Java's Configuration). Its snapshots
-// are immutable and free to share; its methods are safe for concurrent use, except Load, which comes first.
+// Set is the configuration of one server: several structs fed by one file (Java's Configuration). Its
+// snapshots are immutable and free to share; its methods are safe for concurrent use, except Load, which
+// comes first.
 type Set struct {
 	running atomic.Pointer[snapshot] // what the server works with
 
@@ -98,8 +99,8 @@ func (s *Set) Controller() *ControllerConfig { return Get[ControllerConfig](s) }
 // Own is Get[OwnConfig].
 func (s *Set) Own() *OwnConfig { return Get[OwnConfig](s) }
 
-// Load takes over a file; nil means no file and only settles defaults. Call it once, before the server starts.
-// Warnings are for the log; with an error, a Problems, nothing was taken over.
+// Load takes over a file; nil means no file and only settles defaults. Call it once, before the server
+// starts. Warnings are for the log; with an error, a Problems, nothing was taken over.
 func (s *Set) Load(f *File) (warnings []Problem, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,9 +235,9 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Describe is the answer to GET_BROKER_CONFIG and its kin: "key=value\n" lines of all structs, sorted, keys that
-// several structs have once (the last one's, as Java merges them), unset strings left out, secrets hidden. It shows
-// changes that wait for a restart.
+// Describe is the answer to GET_BROKER_CONFIG and its kin: "key=value\n" lines of all structs, sorted, keys
+// that several structs have once (the last one's, as Java merges them), unset strings left out, secrets
+// hidden. It shows changes that wait for a restart.
 func (s *Set) Describe() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,8 +273,8 @@ func (s *Set) Lookup(key string) (string, bool) {
 	return maskUnknown(key, text), ok
 }
 
-// Print writes "key=value" lines struct by struct in Java's order, as -p does; important leaves only the keys that
-// Java marks, as -m does.
+// Print writes "key=value" lines struct by struct in Java's order, as -p does; important leaves only the
+// keys that Java marks, as -m does.
 func (s *Set) Print(w io.Writer, important bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,8 +292,8 @@ func (s *Set) Print(w io.Writer, important bool) error {
 	return err
 }
 
-// Text is what to save after Apply: the file as it was with the applied values in it, or those values alone if
-// there was no file. Java writes every key instead; it reads either.
+// Text is what to save after Apply: the file as it was with the applied values in it, or those values alone
+// if there was no file. Java writes every key instead; it reads either.
 func (s *Set) Text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,8 @@
 package config
 
-// MessageStoreConfig is Java's org.apache.rocketmq.store.config.MessageStoreConfig: files, flushing, cleaning,
-// replication. The broker turns it into the options of its store. Java 5.3.3's defaults; keys of later versions
-// are at the end. For the tags see the package comment.
+// MessageStoreConfig is Java's org.apache.rocketmq.store.config.MessageStoreConfig: files, flushing,
+// cleaning, replication. The broker turns it into the options of its store. Java 5.3.3's defaults; keys of
+// later versions are at the end. For the tags see the package comment.
 type MessageStoreConfig struct {
 	// Directories.
 
@@ -78,7 +78,7 @@ type MessageStoreConfig struct {
 	// TimerCongestNumEachSlot: messages per slot above which new ones are refused by chance.
 	TimerCongestNumEachSlot int `prop:"timerCongestNumEachSlot" def:"2147483647" is:"1.. live"`
 	// TimerMetricSmallThreshold: distance metrics below it are not broken down.
-	TimerMetricSmallThreshold int `prop:"timerMetricSmallThreshold" def:"1000000" is:"0.. live"`
+	TimerMetricSmallThreshold int `prop:"timerMetricSmallThreshold" def:"1000000" is:"live"`
 	// TimerProgressLogIntervalMs: milliseconds between progress lines.
 	TimerProgressLogIntervalMs int `prop:"timerProgressLogIntervalMs" def:"10000" is:"1.. live"`
 
@@ -122,12 +122,12 @@ type MessageStoreConfig struct {
 	// CleanResourceInterval: milliseconds between cleaning rounds.
 	CleanResourceInterval int `prop:"cleanResourceInterval" def:"10000" is:"1.. live"`
 	// DeleteCommitLogFilesInterval: milliseconds between two deletions of CommitLog files.
-	DeleteCommitLogFilesInterval int `prop:"deleteCommitLogFilesInterval" def:"100" is:"0.. live"`
+	DeleteCommitLogFilesInterval int `prop:"deleteCommitLogFilesInterval" def:"100" is:"live"`
 	// DeleteConsumeQueueFilesInterval: milliseconds between two deletions of ConsumeQueue files.
-	DeleteConsumeQueueFilesInterval int `prop:"deleteConsumeQueueFilesInterval" def:"100" is:"0.. live"`
+	DeleteConsumeQueueFilesInterval int `prop:"deleteConsumeQueueFilesInterval" def:"100" is:"live"`
 	// DestroyMapedFileIntervalForcibly: milliseconds after which a file still in use is unmapped all the
 	// same.
-	DestroyMapedFileIntervalForcibly int `prop:"destroyMapedFileIntervalForcibly" def:"120000" is:"0.. live"`
+	DestroyMapedFileIntervalForcibly int `prop:"destroyMapedFileIntervalForcibly" def:"120000" is:"live"`
 	// RedeleteHangedFileInterval: milliseconds between new tries for files that would not go.
 	RedeleteHangedFileInterval int `prop:"redeleteHangedFileInterval" def:"120000" is:"1.. live"`
 	// DeleteWhen: hours of day, ';' between, at which expired files go: "04" or "04;16".
@@ -139,7 +139,7 @@ type MessageStoreConfig struct {
 	// DeleteFileBatchMax: files deleted in one round.
 	DeleteFileBatchMax int `prop:"deleteFileBatchMax" def:"10" is:"1.. live"`
 	// PutMsgIndexHightWater: unused.
-	PutMsgIndexHightWater int `prop:"putMsgIndexHightWater" def:"600000" is:"0.."`
+	PutMsgIndexHightWater int `prop:"putMsgIndexHightWater" def:"600000"`
 
 	// Limits and recovery.
 
@@ -150,13 +150,13 @@ type MessageStoreConfig struct {
 	// CheckCRCOnRecover: check body CRCs on recovery.
 	CheckCRCOnRecover bool `prop:"checkCRCOnRecover" def:"true"`
 	// FlushCommitLogLeastPages: pages of 4 KiB that make a flush of the CommitLog worth while.
-	FlushCommitLogLeastPages int `prop:"flushCommitLogLeastPages" def:"4" is:"0.. live"`
+	FlushCommitLogLeastPages int `prop:"flushCommitLogLeastPages" def:"4" is:"live"`
 	// CommitCommitLogLeastPages: the same for commits from the transient pool.
-	CommitCommitLogLeastPages int `prop:"commitCommitLogLeastPages" def:"4" is:"0.. live"`
+	CommitCommitLogLeastPages int `prop:"commitCommitLogLeastPages" def:"4" is:"live"`
 	// FlushLeastPagesWhenWarmMapedFile: pages written between flushes while a new file is warmed.
 	FlushLeastPagesWhenWarmMapedFile int `prop:"flushLeastPagesWhenWarmMapedFile" def:"4096" is:"1.."`
 	// FlushConsumeQueueLeastPages: pages that make a flush of a ConsumeQueue worth while.
-	FlushConsumeQueueLeastPages int `prop:"flushConsumeQueueLeastPages" def:"2" is:"0.. live"`
+	FlushConsumeQueueLeastPages int `prop:"flushConsumeQueueLeastPages" def:"2" is:"live"`
 	// FlushCommitLogThoroughInterval: milliseconds after which the CommitLog is flushed however little there
 	// is.
 	FlushCommitLogThoroughInterval int `prop:"flushCommitLogThoroughInterval" def:"10000" is:"1.. live"`
@@ -177,7 +177,7 @@ type MessageStoreConfig struct {
 	MaxTransferCountOnMessageInDisk int `prop:"maxTransferCountOnMessageInDisk" def:"8" is:"1.. live"`
 	// AccessMessageInMemoryMaxRatio: percent of RAM behind the end of the CommitLog that counts as memory;
 	// 10 less on a slave.
-	AccessMessageInMemoryMaxRatio int `prop:"accessMessageInMemoryMaxRatio" def:"40" is:"0..100 live"`
+	AccessMessageInMemoryMaxRatio int `prop:"accessMessageInMemoryMaxRatio" def:"40" is:"..100 live"`
 	// MessageIndexEnable: write index files.
 	MessageIndexEnable bool `prop:"messageIndexEnable" def:"true"`
 	// MaxHashSlotNum: hash slots of one index file.
@@ -192,7 +192,7 @@ type MessageStoreConfig struct {
 	// Replication.
 
 	// HaListenPort: port slaves connect to; 0 means listenPort + 1.
-	HaListenPort int `prop:"haListenPort" def:"10912" is:"0..65535"`
+	HaListenPort int `prop:"haListenPort" def:"10912" is:"..65535"`
 	// HaSendHeartbeatInterval: milliseconds of silence after which an HA heartbeat is sent.
 	HaSendHeartbeatInterval int `prop:"haSendHeartbeatInterval" def:"5000" is:"1.. live"`
 	// HaHousekeepingInterval: milliseconds of silence after which an HA connection is closed.
@@ -277,7 +277,7 @@ type MessageStoreConfig struct {
 	// ScheduleAsyncDeliverMaxPendingLimit: deliveries under way per level.
 	ScheduleAsyncDeliverMaxPendingLimit int `prop:"scheduleAsyncDeliverMaxPendingLimit" def:"2000" is:"1.. live"`
 	// ScheduleAsyncDeliverMaxResendNum2Blocked: failed tries after which a level waits.
-	ScheduleAsyncDeliverMaxResendNum2Blocked int `prop:"scheduleAsyncDeliverMaxResendNum2Blocked" def:"3" is:"0.. live"`
+	ScheduleAsyncDeliverMaxResendNum2Blocked int `prop:"scheduleAsyncDeliverMaxResendNum2Blocked" is:"live"`
 	// MaxBatchDeleteFilesNum: files of deleted topics removed at a time.
 	MaxBatchDeleteFilesNum int `prop:"maxBatchDeleteFilesNum" def:"50" is:"1.. live"`
 
@@ -303,7 +303,7 @@ type MessageStoreConfig struct {
 	// CommitLog.
 	TravelCqFileNumWhenGetMessage int `prop:"travelCqFileNumWhenGetMessage" def:"1" is:"1.. live"`
 	// CorrectLogicMinOffsetSleepInterval: milliseconds between two corrections of a queue's smallest offset.
-	CorrectLogicMinOffsetSleepInterval int `prop:"correctLogicMinOffsetSleepInterval" def:"1" is:"0.. live"`
+	CorrectLogicMinOffsetSleepInterval int `prop:"correctLogicMinOffsetSleepInterval" def:"1" is:"live"`
 	// CorrectLogicMinOffsetForceInterval: milliseconds after which that offset is corrected anyway.
 	CorrectLogicMinOffsetForceInterval int `prop:"correctLogicMinOffsetForceInterval" def:"300000" is:"1.. live"`
 
@@ -316,7 +316,7 @@ type MessageStoreConfig struct {
 	// CommitLogSwapMapInterval: milliseconds after which an unused one is.
 	CommitLogSwapMapInterval int64 `prop:"commitLogSwapMapInterval" def:"3600000" is:"1.."`
 	// CommitLogSwapMapReserveFileNum: newest CommitLog files left alone.
-	CommitLogSwapMapReserveFileNum int `prop:"commitLogSwapMapReserveFileNum" def:"100" is:"0.."`
+	CommitLogSwapMapReserveFileNum int `prop:"commitLogSwapMapReserveFileNum" def:"100"`
 	// LogicQueueForceSwapMapInterval: as commitLogForceSwapMapInterval, for ConsumeQueues.
 	LogicQueueForceSwapMapInterval int64 `prop:"logicQueueForceSwapMapInterval" def:"43200000" is:"1.."`
 	// LogicQueueSwapMapInterval: as commitLogSwapMapInterval, for ConsumeQueues.
@@ -324,7 +324,7 @@ type MessageStoreConfig struct {
 	// CleanSwapedMapInterval: milliseconds before the old mapping goes.
 	CleanSwapedMapInterval int64 `prop:"cleanSwapedMapInterval" def:"300000" is:"1.."`
 	// LogicQueueSwapMapReserveFileNum: newest ConsumeQueue files left alone.
-	LogicQueueSwapMapReserveFileNum int `prop:"logicQueueSwapMapReserveFileNum" def:"20" is:"0.."`
+	LogicQueueSwapMapReserveFileNum int `prop:"logicQueueSwapMapReserveFileNum" def:"20"`
 	// SearchBcqByCacheEnable: find batches by the cache of file bounds.
 	SearchBcqByCacheEnable bool `prop:"searchBcqByCacheEnable" def:"true"`
 	// DispatchFromSenderThread: unused in the default store.
@@ -366,7 +366,7 @@ type MessageStoreConfig struct {
 	// ReplicasPerDiskPartition: stores that share a disk.
 	ReplicasPerDiskPartition int `prop:"replicasPerDiskPartition" def:"1" is:"1.."`
 	// LogicalDiskSpaceCleanForciblyThreshold: share of the disk used from which shared disks are cleaned.
-	LogicalDiskSpaceCleanForciblyThreshold float64 `prop:"logicalDiskSpaceCleanForciblyThreshold" def:"0.8" is:"0..1 live"`
+	LogicalDiskSpaceCleanForciblyThreshold float64 `prop:"logicalDiskSpaceCleanForciblyThreshold" is:"..1 live"`
 	// MaxSlaveResendLength: bytes a slave may have more than the master's confirmed offset.
 	MaxSlaveResendLength int64 `prop:"maxSlaveResendLength" def:"268435456" is:"1.. live"`
 	// SyncFromLastFile: an empty slave starts at the master's last CommitLog file.
@@ -391,7 +391,7 @@ type MessageStoreConfig struct {
 	// SampleSteps: samples per estimate.
 	SampleSteps int `prop:"sampleSteps" def:"32" is:"1.. live"`
 	// AccessMessageInMemoryHotRatio: percent of RAM that counts as hot.
-	AccessMessageInMemoryHotRatio int `prop:"accessMessageInMemoryHotRatio" def:"26" is:"0..100 live"`
+	AccessMessageInMemoryHotRatio int `prop:"accessMessageInMemoryHotRatio" def:"26" is:"..100 live"`
 	// EnableBuildConsumeQueueConcurrently: dispatch with several workers.
 	EnableBuildConsumeQueueConcurrently bool `prop:"enableBuildConsumeQueueConcurrently"`
 	// BatchDispatchRequestThreadPoolNums: workers for that.
@@ -418,7 +418,7 @@ type MessageStoreConfig struct {
 	// RocksdbCQDoubleWriteEnable: keep ConsumeQueues in files and RocksDB.
 	RocksdbCQDoubleWriteEnable bool `prop:"rocksdbCQDoubleWriteEnable"`
 	// BottomMostCompressionTypeForConsumeQueueStore: RocksDB compression of the lowest level.
-	BottomMostCompressionTypeForConsumeQueueStore string `prop:"bottomMostCompressionTypeForConsumeQueueStore" def:"zstd"`
+	BottomMostCompressionTypeForConsumeQueueStore string `prop:"bottomMostCompressionTypeForConsumeQueueStore"`
 	// RocksdbCompressionType: RocksDB compression of the other levels.
 	RocksdbCompressionType string `prop:"rocksdbCompressionType" def:"lz4"`
 	// RocksdbFlushWalFrequency: writes between flushes of RocksDB's log.
@@ -426,7 +426,7 @@ type MessageStoreConfig struct {
 	// RocksdbWalFileRollingThreshold: bytes of one RocksDB log file.
 	RocksdbWalFileRollingThreshold int64 `prop:"rocksdbWalFileRollingThreshold" def:"1073741824" is:"1.."`
 	// SpinLockCollisionRetreatOptimalDegree: spins of Java's adaptive put lock.
-	SpinLockCollisionRetreatOptimalDegree int `prop:"spinLockCollisionRetreatOptimalDegree" def:"1000" is:"1.. live"`
+	SpinLockCollisionRetreatOptimalDegree int `prop:"spinLockCollisionRetreatOptimalDegree" def:"1000" is:"live"`
 	// UseABSLock: Java's adaptive put lock.
 	UseABSLock bool `prop:"useABSLock"`
 
@@ -445,7 +445,7 @@ type MessageStoreConfig struct {
 	// CombineCQEnableCheckSelf: compare them.
 	CombineCQEnableCheckSelf bool `prop:"combineCQEnableCheckSelf"`
 	// CombineCQMaxExtraSearchCommitLogFiles: files searched when they differ.
-	CombineCQMaxExtraSearchCommitLogFiles int `prop:"combineCQMaxExtraSearchCommitLogFiles" def:"3" is:"0.."`
+	CombineCQMaxExtraSearchCommitLogFiles int `prop:"combineCQMaxExtraSearchCommitLogFiles" def:"3"`
 	// EnableAcceleratedRecovery: recover from RocksDB's own offset.
 	EnableAcceleratedRecovery bool `prop:"enableAcceleratedRecovery"`
 	// EnableLogConsumeQueueRepeatedlyBuildWhenRecover: log entries that recovery builds twice.

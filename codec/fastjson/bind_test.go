@@ -45,11 +45,13 @@ func TestUnmarshalMaps(t *testing.T) {
 		require.NoError(t, Unmarshal([]byte(text), ptr))
 		require.Equal(t, want, deref(ptr))
 	}
-	f(`{0:"a","1":"b",2.0:"c","null":"d",null:"e","":"f"}`, map[int64]string{0: "a", 1: "b", 2: "c"}, new(map[int64]string))
+	f(`{0:"a","1":"b",2.0:"c","null":"d",null:"e","":"f"}`,
+		map[int64]string{0: "a", 1: "b", 2: "c"}, new(map[int64]string))
 	f(`{0:1,x:2,"":3,"null":4,{"a":1}:5}`, map[string]int{"0": 1, "x": 2, "": 3, "null": 4, `{"a":1}`: 5},
 		new(map[string]int))
 	f(`{{"brokerName":"b","queueId":1,"topic":"t"}:5}`, map[mq]int64{{"b", 1, "t"}: 5}, new(map[mq]int64))
-	f(`{"{\"brokerName\":\"b\",\"queueId\":\"1\",\"topic\":\"t\"}":5}`, map[mq]int64{{"b", 1, "t"}: 5}, new(map[mq]int64))
+	f(`{"{\"brokerName\":\"b\",\"queueId\":\"1\",\"topic\":\"t\"}":5}`,
+		map[mq]int64{{"b", 1, "t"}: 5}, new(map[mq]int64))
 	f(`{"{'topic':'t'}":5,"null":6}`, map[mq]int64{{Topic: "t"}: 5}, new(map[mq]int64))
 	f(`{"1.2.3.4":5}`, map[netip.Addr]int{netip.MustParseAddr("1.2.3.4"): 5}, new(map[netip.Addr]int))
 	f(`{"multi_tag":1,0:2}`, map[filterType]int{1: 1, 0: 2}, new(map[filterType]int))

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bodies as broker and name server declare them, cut down to what testdata/bodies holds. Those files were written
-// by the classes of RocketMQ 5.3.3 and fastjson 1.2.83.
+// Bodies as broker and name server declare them, cut down to what testdata/bodies holds. Those files were
+// written by the classes of RocketMQ 5.3.3 and fastjson 1.2.83.
 
 type messageQueue struct {
 	BrokerName string `json:"brokerName"`

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Unmarshal reads text into what ptr points to, under DefaultLimits. Errors wrap ErrSyntax, ErrLimit or ErrType;
-// after a TypeError (which names the path) the target is partly filled.
+// Unmarshal reads text into what ptr points to, under DefaultLimits. Errors wrap ErrSyntax, ErrLimit or
+// ErrType; after a TypeError (which names the path) the target is partly filled.
 //
 //	Go type                 takes
-//	struct                  object; field names by the json tag (without one: the Go name, first letter lowered),
+//	struct                  object; field names by the json tag (else the Go name, first letter lowered),
 //	                        alternates by an alt:"x,y" tag; see Defaulter for absent members
 //	pointer                 null gives nil, as do "" and "null" for numbers and bools and [] for structs; else
 //	                        the element is filled, a new one if it was nil
@@ -23,9 +23,9 @@ import (
 //	                        encoding.TextUnmarshaler types; null keys are dropped
 //	slice                   array; "" gives nil; any other single value a slice of one
 //	[]byte                  Base64 string, padding and line breaks optional; array of bytes -128…255
-//	int…, uint…, float…     number; quoted number; "" and "null" are 0, true is 1; fractions are cut for integers
-//	bool                    true, false; 1 is true, other numbers false; "true" "1" "Y" "T" / "false" "0" "N" "F"
-//	                        in any case; "" and "null" are false
+//	int…, uint…, float…     number; quoted number; "" and "null" are 0, true is 1; integers lose fractions
+//	bool                    true, false; 1 is true, other numbers false; "true", "1", "Y", "T" and "false",
+//	                        "0", "N", "F" in any case; "" and "null" are false
 //	string                  string; text of a number or bool; compact JSON of an array or object
 //	any                     nil, bool, string, int64 or float64, []any, map[string]any
 //	Value                   any value, kept as it is
@@ -339,8 +339,8 @@ func looseBool(v *Value) (bool, error) {
 	return false, mismatch(v, "bool", nil)
 }
 
-// Any gives plain Go values: nil, bool, string, int64 if it fits else float64, []any, map[string]any (object keys
-// as their compact JSON).
+// Any gives plain Go values: nil, bool, string, int64 if it fits else float64, []any, map[string]any
+// (object keys as their compact JSON).
 func (v *Value) Any() any {
 	switch v.Kind() {
 	case Bool:

@@ -12,9 +12,9 @@ import (
 
 // Options chooses the shape of written text. The zero Options is JSON.toJSONString.
 type Options struct {
-	// StandardKeys writes what Java sends as route body to clients that ask for standard JSON: all keys quoted
-	// (objects as keys become strings of JSON), '/' as \/, everything beyond ASCII as \uXXXX, and, as fastjson's
-	// BrowserCompatible does, integers beyond ±2^53-1 as strings.
+	// StandardKeys writes what Java sends as route body to clients that ask for standard JSON: all keys
+	// quoted (objects as keys become strings of JSON), '/' as \/, everything beyond ASCII as \uXXXX, and,
+	// as fastjson's BrowserCompatible does, integers beyond ±2^53-1 as strings.
 	StandardKeys bool
 	// Pretty is the form of the config files: TAB indent, LF, no blank behind ':'.
 	Pretty bool
@@ -23,8 +23,8 @@ type Options struct {
 // maxDepth bounds nesting on the way out, so that a cycle of pointers is an error and not a stack overflow.
 const maxDepth = 512
 
-// Marshal writes v as JSON.toJSONString does: compact, fields A to Z, nil left out, integer and struct map keys
-// unquoted. See AppendMarshal.
+// Marshal writes v as JSON.toJSONString does: compact, fields A to Z, nil left out, integer and struct map
+// keys unquoted. See AppendMarshal.
 func Marshal(v any) ([]byte, error) { return AppendMarshal(nil, v, Options{}) }
 
 // MarshalStandard writes v with Options.StandardKeys.
@@ -32,7 +32,8 @@ func MarshalStandard(v any) ([]byte, error) {
 	return AppendMarshal(nil, v, Options{StandardKeys: true})
 }
 
-// MarshalPretty writes v with Options.Pretty, as ConfigManager writes topics.json and its kind. No LF ends it.
+// MarshalPretty writes v with Options.Pretty, as ConfigManager writes topics.json and its kind. No LF ends
+// it.
 func MarshalPretty(v any) ([]byte, error) { return AppendMarshal(nil, v, Options{Pretty: true}) }
 
 // AppendMarshal appends the text of v to dst.

@@ -21,14 +21,15 @@ func addSeeds(f *testing.F) {
 	}
 	for _, s := range []string{
 		`{a:[{x:1}],b:{"$ref":"$.a[0]"},{"$ref":"$.a[0]"}:{"$ref":".."}}`, `{a:{"$ref":"$.b"},b:[{"$ref":"$.a"}]}`,
-		`[+1,01,1.,1L,1e5,'\x41\v',"\ud83d\ude00",/*c*/undefined,]//`, "\ufeff{,1:2,-1.5:3,[1]:{},{}:[],null:NaN}\x1a",
+		`[+1,01,1.,1L,1e5,'\x41\v',"\ud83d\ude00",/*c*/undefined,]//`,
+		"\ufeff{,1:2,-1.5:3,[1]:{},{}:[],null:NaN}\x1a",
 	} {
 		f.Add([]byte(s))
 	}
 }
 
-// FuzzParse: no panic; memory in proportion to the text; what is parsed is written and parsed again as the same
-// text, compact and pretty; what encoding/json takes is taken and means the same.
+// FuzzParse: no panic; memory in proportion to the text; what is parsed is written and parsed again as the
+// same text, compact and pretty; what encoding/json takes is taken and means the same.
 func FuzzParse(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The files under testdata were written by fastjson 1.2.83 itself; 1.2.69 differs where a test says so. Texts in
-// them are quoted as Go strings.
+// The files under testdata were written by fastjson 1.2.83 itself; 1.2.69 differs where a test says so.
+// Texts in them are quoted as Go strings.
 
 func readRows(t *testing.T, name string) [][]string {
 	t.Helper()
@@ -86,8 +86,8 @@ type javaBean struct {
 	Sub *javaBean          `json:"sub"`
 }
 
-// TestBindAgainstJava: JSON.parseObject(bytes, B.class) and Unmarshal take the same texts and fill in the same.
-// 1.2.69 refuses {"a":true} for a long.
+// TestBindAgainstJava: JSON.parseObject(bytes, B.class) and Unmarshal take the same texts and fill in the
+// same. 1.2.69 refuses {"a":true} for a long.
 func TestBindAgainstJava(t *testing.T) {
 	differs := map[string]string{
 		`{"set":[1,1,2]}`: `{"set":[1,1,2]}`, // a HashSet loses the double, a slice keeps it
@@ -112,8 +112,8 @@ func TestBindAgainstJava(t *testing.T) {
 	}
 }
 
-// TestEscapeAgainstJava: rows are mode (0 plain, 1 BrowserCompatible), first and last UTF-16 unit of a range that is
-// escaped, and both of them written.
+// TestEscapeAgainstJava: rows are mode (0 plain, 1 BrowserCompatible), first and last UTF-16 unit of a
+// range that is escaped, and both of them written.
 func TestEscapeAgainstJava(t *testing.T) {
 	escaped := [2]map[rune]bool{{}, {}}
 	for _, row := range readRows(t, "escape.txt") {

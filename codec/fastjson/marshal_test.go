@@ -117,7 +117,8 @@ func TestMarshalPretty(t *testing.T) {
 	f(map[string]any{}, "{}")
 	f([]int{}, "[]")
 	f(5, "5")
-	f([]any{[]int{1}, map[string]int{"a": 1}, map[int]int{}}, "[\n\t[\n\t\t1\n\t],\n\t{\n\t\t\"a\":1\n\t},\n\t{}\n]")
+	f([]any{[]int{1}, map[string]int{"a": 1}, map[int]int{}},
+		"[\n\t[\n\t\t1\n\t],\n\t{\n\t\t\"a\":1\n\t},\n\t{}\n]")
 	f(map[int]any{1: map[string]int{"k": 1}, 2: []int{5}}, "{1:{\n\t\t\"k\":1\n\t},2:[\n\t\t5\n\t]\n}")
 	f(struct {
 		S map[string][]string `json:"s,set"`

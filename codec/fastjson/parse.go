@@ -10,15 +10,17 @@ type Limits struct {
 	MaxDepth int
 	// MaxValues is the number of values and keys in the text: one Value is 32 bytes.
 	MaxValues int
-	// MaxGrowth is how many bytes one byte of text may stand for once references are written out, with 32 bytes
-	// for each value besides its text. Below 64 KiB in all it does not bite. Text without references stays under 64.
+	// MaxGrowth is how many bytes one byte of text may stand for once references are written out, with 32
+	// bytes for each value besides its text. Below 64 KiB in all it does not bite. Text without references
+	// stays under 64.
 	MaxGrowth int
 }
 
 // DefaultLimits fits every body of a 16 MiB frame and config files of some million entries.
 var DefaultLimits = Limits{MaxBytes: 256 << 20, MaxDepth: 512, MaxValues: 16 << 20, MaxGrowth: 64}
 
-// Parse reads one value under DefaultLimits. The result does not alias data. Errors wrap ErrSyntax or ErrLimit.
+// Parse reads one value under DefaultLimits. The result does not alias data. Errors wrap ErrSyntax or
+// ErrLimit.
 func Parse(data []byte) (*Value, error) { return ParseLimits(data, DefaultLimits) }
 
 // ParseLimits is Parse under given limits.
@@ -228,7 +230,10 @@ func (p *parser) closeObject(v *Value, members []Member) {
 		return
 	}
 	v.node = &node{members: members}
-	if m := &members[0]; len(members) == 1 && m.Key.kind == String && m.Key.text == "$ref" && m.Val.kind == String {
+	if len(members) > 1 {
+		return
+	}
+	if m := &members[0]; m.Key.kind == String && m.Key.text == "$ref" && m.Val.kind == String {
 		v.ref = true
 		p.refs++
 	}

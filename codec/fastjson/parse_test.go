@@ -157,7 +157,8 @@ func TestRefsAreLinear(t *testing.T) {
 }
 
 func TestValueAccess(t *testing.T) {
-	v, err := Parse([]byte(`{a:1,b:[true,"x",null,2.5],a:7,5:"five",c:"12345678901234567890123456789012345678901234567890"}`))
+	v, err := Parse([]byte(`{a:1,b:[true,"x",null,2.5],a:7,5:"five",` +
+		`c:"12345678901234567890123456789012345678901234567890"}`))
 	require.NoError(t, err)
 	require.Equal(t, Object, v.Kind())
 	require.Equal(t, 5, v.Len())
@@ -178,7 +179,8 @@ func TestValueAccess(t *testing.T) {
 	_, err = v.Get("b").Int64()
 	require.EqualError(t, err, "fastjson: $: want integer, got array")
 	_, err = v.Get("c").Int64()
-	require.EqualError(t, err, `fastjson: $: want 64-bit integer, got string "1234567890123456789012345678901234567890…"`)
+	require.EqualError(t, err,
+		`fastjson: $: want 64-bit integer, got string "1234567890123456789012345678901234567890…"`)
 	require.Equal(t, "array", Array.String())
 }
 

@@ -7,12 +7,12 @@ import (
 
 // resolveRefs replaces every "$ref" object below root by the value it names, or by null.
 //
-// First every reference finds its target by walking its path (findAll, target), through other references if need
-// be. Then one depth-first walk (expand) puts targets in place, children first. A reference met while its target
-// is still open on the walk would close a cycle and becomes null. Targets are shared, not copied: a walk over
-// the result may see far more values than the text has, so expand adds up what each node costs when written out
-// and stops at Limits.MaxGrowth. The work is linear in the text: paths together are no longer than it, one path step is
-// one map look-up, and each node is expanded once.
+// First every reference finds its target by walking its path (findAll, target), through other references if
+// need be. Then one depth-first walk (expand) puts targets in place, children first. A reference met while
+// its target is still open on the walk would close a cycle and becomes null. Targets are shared, not
+// copied: a walk over the result may see far more values than the text has, so expand adds up what each
+// node costs when written out and stops at Limits.MaxGrowth. The work is linear in the text: paths together
+// are no longer than it, one path step is one map look-up, and each node is expanded once.
 func resolveRefs(root *Value, lim Limits, textLen int) error {
 	r := resolver{
 		root:    root,
@@ -65,7 +65,8 @@ type nthKey struct {
 	path  string
 }
 
-// collect lists references in order and numbers those of equal path. The text's own nesting bounds the recursion.
+// collect lists references in order and numbers those of equal path. The text's own nesting bounds the
+// recursion.
 func (r *resolver) collect(v *Value, keyOf *node) {
 	if v.ref {
 		k := nthKey{owner: keyOf, path: v.node.members[0].Val.text}
@@ -156,8 +157,8 @@ func cutStep(path string) (name string, index bool, rest string, ok bool) {
 	return b.String(), false, path[i:], true
 }
 
-// child finds one step below v. The step "null" stands for a map key (or, from 1.2.69, an array item) whose place
-// fastjson did not write down: ordinal picks it.
+// child finds one step below v. The step "null" stands for a map key (or, from 1.2.69, an array item) whose
+// place fastjson did not write down: ordinal picks it.
 func (r *resolver) child(v *Value, name string, index bool, ordinal int) *Value {
 	if items := v.Items(); items != nil {
 		n, err := strconv.Atoi(name)

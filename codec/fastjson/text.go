@@ -17,8 +17,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// string writes s in double quotes. fastjson escapes '"', '\', U+0000-001F, U+007F-009F, U+2028 and U+2029, with
-// upper-case hex digits; StandardKeys adds '/' and all that is not ASCII. Bad UTF-8 becomes U+FFFD.
+// string writes s in double quotes. fastjson escapes '"', '\', U+0000-001F, U+007F-009F, U+2028 and U+2029,
+// with upper-case hex digits; StandardKeys adds '/' and all that is not ASCII. Bad UTF-8 becomes U+FFFD.
 func (e *encoder) string(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -80,9 +80,9 @@ func appendHex(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
-// appendDouble writes f as Java's Double.toString (bits 64) or Float.toString (bits 32): the fewest digits that
-// read back as f but at least one behind the point, plain from 1e-3 up to 1e7, else like 1.0E10. Where one digit
-// would do, Java takes the nearest two (4.9E-324, not 5.0E-324).
+// appendDouble writes f as Java's Double.toString (bits 64) or Float.toString (bits 32): the fewest digits
+// that read back as f but at least one behind the point, plain from 1e-3 up to 1e7, else like 1.0E10. Where
+// one digit would do, Java takes the nearest two (4.9E-324, not 5.0E-324).
 func appendDouble(b []byte, f float64, bits int) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(b, "null"...)

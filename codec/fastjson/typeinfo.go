@@ -15,8 +15,8 @@ type Unmarshaler interface {
 	UnmarshalFastjson(v *Value) error
 }
 
-// Marshaler is implemented by types that write themselves as another Go value: a string for an enum, nil to be
-// left out (null inside a list).
+// Marshaler is implemented by types that write themselves as another Go value: a string for an enum, nil to
+// be left out (null inside a list).
 type Marshaler interface {
 	MarshalFastjson() (any, error)
 }

@@ -40,9 +40,9 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// Value is one node of a parsed text. It is 32 bytes and read-only: references may make several places of a tree
-// share the same members. Strings are slices of one private copy of the input, so keeping any part of a tree keeps
-// that whole copy; Unmarshal therefore clones what it stores.
+// Value is one node of a parsed text. It is 32 bytes and read-only: references may make several places of a
+// tree share the same members. Strings are slices of one private copy of the input, so keeping any part of
+// a tree keeps that whole copy; Unmarshal therefore clones what it stores.
 type Value struct {
 	text string // String: the text; Number: its digits; Bool: "true" or "false"
 	node *node  // Array and Object that are not empty
