@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Pooled buffers come in powers of two from 4 KiB to 1 MiB; what is larger is made and left to the collector, so one
+// Pooled buffers come in powers of two from 512 bytes to 1 MiB; what is larger is made and left to the collector, so one
 // 16 MiB frame does not poison the pool.
 const (
-	minChunkBits = 12
+	minChunkBits = 9
 	maxChunkBits = 20
 )
 

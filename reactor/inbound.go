@@ -5,7 +5,7 @@ import "skylark/codec"
 // Inbound cuts the byte stream of one connection into frames. Frames that lie within one read alias it; only what is
 // incomplete is copied, into a pooled buffer that doubles as bytes arrive and never much beyond what the frame calls
 // for. The cost of a frame is thus linear in its length, however small the reads are, and a peer that announces 16 MiB
-// and sends ten bytes costs 4 KiB.
+// and sends ten bytes costs 512 bytes.
 //
 // One turn is
 //

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// maxQueueWrite is the most one writev of queued bytes asks for: about what a socket buffer takes.
-	maxQueueWrite = 1 << 20
-	// maxPenRounds is how many system calls for others the holder of the pen makes before the drainer takes over.
-	maxPenRounds = 8
+	// maxQueueWrite is what one writev of queued bytes asks for, but for the last run.
+	maxQueueWrite = 256 << 10
+	// maxPenRounds is how many system calls for others the holder of the pen makes before the drainer takes over. The
+	// holder may be a loop: 1 MiB is some 200 µs.
+	maxPenRounds = 4
 )
 
 var vecs = sync.Pool{New: func() any { return new(zerocopy.Vec) }}

@@ -69,6 +69,7 @@ func Run(t *testing.T, h Harness) {
 		{"SlowReaderIsClosed", false, testSlowReaderIsClosed},
 		{"SlowReaderKeepsSending", false, testSlowReaderKeepsSending},
 		{"PendingLimit", false, testPendingLimit},
+		{"ManyWriters", false, testManyWriters},
 
 		{"MaxConnections", false, testMaxConnections},
 		{"Idle", false, testIdle},
