@@ -64,8 +64,8 @@ func TestNoRaceSendV1Allocs(t *testing.T) {
 	}
 }
 
-// TestNoRacePullAllocs is the pull path: frame, command, header, answer, and what a consumer or reput does with a
-// record.
+// TestNoRacePullAllocs is the pull path: frame, command, header, answer, and what a consumer or reput does
+// with a record.
 func TestNoRacePullAllocs(t *testing.T) {
 	rec, err := AppendRecord(nil, benchMessage())
 	require.NoError(t, err)

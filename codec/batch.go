@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// batchEntryFixedBytes is an entry of a batch without body and properties: total size, magic, body CRC, flag, body
-// length, properties length.
+// batchEntryFixedBytes is an entry of a batch without body and properties: total size, magic, body CRC, flag,
+// body length, properties length.
 const batchEntryFixedBytes = 5*4 + 2
 
 // ErrBadBatch marks a batch body whose lengths do not fit into it (case B05 c). The whole batch is refused.
 var ErrBadBatch = errors.New("codec: malformed batch body")
 
-// BatchEntry is one message of the body of a SEND_BATCH_MESSAGE request, or of a stored inner batch. Its slices alias
-// the body. Topic, queue, sysFlag and born timestamp are those of the request.
+// BatchEntry is one message of the body of a SEND_BATCH_MESSAGE request, or of a stored inner batch. Its
+// slices alias the body. Topic, queue, sysFlag and born timestamp are those of the request.
 type BatchEntry struct {
 	Flag       int32
 	Body       []byte
@@ -25,9 +25,9 @@ type BatchEntry struct {
 //
 //	totalSize:4 | magic:4 | bodyCRC:4 | flag:4 | bodyLen:4 | body | propsLen:2 | props
 //
-// The first three are not looked at, as in Java: clients write zeros there, and the lengths that count are bodyLen and
-// propsLen. Negative or too large ones are ErrBadBatch. At the end of the body there is nothing to take: call it only
-// while bytes are left.
+// The first three are not looked at, as in Java: clients write zeros there, and the lengths that count are
+// bodyLen and propsLen. Negative or too large ones are ErrBadBatch. At the end of the body there is nothing
+// to take: call it only while bytes are left.
 func NextBatchEntry(body []byte) (e BatchEntry, rest []byte, err error) {
 	if len(body) < batchEntryFixedBytes {
 		return e, nil, fmt.Errorf("%w: %d bytes left, an entry has at least %d", ErrBadBatch, len(body),
@@ -50,8 +50,9 @@ func NextBatchEntry(body []byte) (e BatchEntry, rest []byte, err error) {
 	return e, rest, nil
 }
 
-// EachBatchEntry calls fn for every entry of a batch body, i counting from 0, until fn or the body fails. An empty
-// body has no entries and is no error. To refuse a bad batch before anything of it is stored, call CountBatch first.
+// EachBatchEntry calls fn for every entry of a batch body, i counting from 0, until fn or the body fails. An
+// empty body has no entries and is no error. To refuse a bad batch before anything of it is stored, call
+// CountBatch first.
 func EachBatchEntry(body []byte, fn func(i int, e BatchEntry) error) error {
 	for i := 0; len(body) > 0; i++ {
 		e, rest, err := NextBatchEntry(body)
@@ -72,11 +73,12 @@ func CountBatch(body []byte) (n int, err error) {
 	return n, err
 }
 
-// AppendBatchEntry appends e as a client encodes it (Java MessageDecoder.encodeMessage): magic and CRC are zero.
-// Properties over MaxPropertiesBytes are ErrPropertiesTooLong.
+// AppendBatchEntry appends e as a client encodes it (Java MessageDecoder.encodeMessage): magic and CRC are
+// zero. Properties over MaxPropertiesBytes are ErrPropertiesTooLong.
 func AppendBatchEntry(dst []byte, e BatchEntry) ([]byte, error) {
 	if len(e.Properties) > MaxPropertiesBytes {
-		return dst, fmt.Errorf("%w: %d bytes, at most %d", ErrPropertiesTooLong, len(e.Properties), MaxPropertiesBytes)
+		return dst, fmt.Errorf("%w: %d bytes, at most %d", ErrPropertiesTooLong, len(e.Properties),
+			MaxPropertiesBytes)
 	}
 	if len(e.Body) > MaxFrameBytes {
 		return dst, fmt.Errorf("%w: %d bytes", ErrBodyTooLong, len(e.Body))
@@ -91,6 +93,6 @@ func AppendBatchEntry(dst []byte, e BatchEntry) ([]byte, error) {
 	return append(dst, e.Properties...), nil
 }
 
-// IsInnerBatch tells that the message is one record for several: its body is a batch body, it occupies as many queue
-// offsets as its property INNER_NUM says, from INNER_BASE on (spec messages.md §4).
+// IsInnerBatch tells that the message is one record for several: its body is a batch body, it occupies as
+// many queue offsets as its property INNER_NUM says, from INNER_BASE on (spec messages.md §4).
 func (r *Record) IsInnerBatch() bool { return r.SysFlag&SysFlagInnerBatch != 0 }

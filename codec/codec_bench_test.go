@@ -9,8 +9,9 @@ import (
 func benchSendCommand(t SerializeType) *Command {
 	c := &Command{Code: ReqSendMessageV2, Version: AnnouncedVersion, Opaque: 12345, Type: t}
 	h := SendMessageHeader{ProducerGroup: []byte("please_rename_unique_group_name"), Topic: []byte("TopicTest"),
-		DefaultTopic: []byte(AutoCreateTopicKey), DefaultTopicQueueNums: 4, QueueID: 3, BornTimestamp: 1700000000000,
-		BrokerName: []byte("broker-a")}
+		DefaultTopic: []byte(AutoCreateTopicKey), DefaultTopicQueueNums: 4, QueueID: 3,
+		BornTimestamp: 1700000000000,
+		BrokerName:    []byte("broker-a")}
 	props := AppendProperty(nil, PropUniqKey, "7F00000100002A9F0000000000000001")
 	props = AppendProperty(props, PropWaitStoreMsgOK, "true")
 	props = AppendProperty(props, PropTags, "TagA")
@@ -24,8 +25,9 @@ func benchPullCommand(t SerializeType) *Command {
 	c := &Command{Code: ReqPullMessage, Version: AnnouncedVersion, Opaque: 12346, Type: t}
 	h := PullMessageHeader{ConsumerGroup: []byte("please_rename_unique_group_name"), Topic: []byte("TopicTest"),
 		QueueID: 3, QueueOffset: 123456, MaxMsgNums: 32, SysFlag: PullFlagSuspend | PullFlagCommitOffset,
-		CommitOffset: 123400, SuspendTimeoutMillis: 15000, SubVersion: 1700000000000, RequestSource: RequestSourceSDK,
-		BrokerName: []byte("broker-a")}
+		CommitOffset: 123400, SuspendTimeoutMillis: 15000, SubVersion: 1700000000000,
+		RequestSource: RequestSourceSDK,
+		BrokerName:    []byte("broker-a")}
 	h.Encode(c)
 	return c
 }

@@ -86,9 +86,9 @@ func (f *Field) isTrue() bool {
 	return len(f.Value) == 4 && strings.EqualFold(string(f.Value), "true")
 }
 
-// Command is a remoting command, request or response (Java RemotingCommand). A Command is reused for many frames:
-// Decode resets it and keeps the capacity of Fields. Decoded slices alias the frame; whoever needs them longer calls
-// Clone.
+// Command is a remoting command, request or response (Java RemotingCommand). A Command is reused for many
+// frames: Decode resets it and keeps the capacity of Fields. Decoded slices alias the frame; whoever needs
+// them longer calls Clone.
 type Command struct {
 	Code     int // request or response code
 	Language LanguageCode
@@ -107,7 +107,8 @@ func (c *Command) IsResponse() bool { return c.Flag&FlagResponse != 0 }
 // IsOneway tells that the sender wants no answer, not even an error.
 func (c *Command) IsOneway() bool { return c.Flag&FlagOneway != 0 }
 
-// Decode reads a frame into c. The error is ErrMalformed; a header that parses but lacks fields is no error here.
+// Decode reads a frame into c. The error is ErrMalformed; a header that parses but lacks fields is no error
+// here.
 func (c *Command) Decode(f Frame) error {
 	*c = Command{Type: f.Type, Fields: c.Fields[:0], Body: f.Body}
 	if f.Type == SerializeROCKETMQ {
@@ -189,7 +190,8 @@ func (c *Command) AppendTo(dst []byte) []byte {
 	return append(dst, c.Body...)
 }
 
-// AppendHeader appends the frame up to its body, which has bodyLen bytes and follows from elsewhere (zero-copy).
+// AppendHeader appends the frame up to its body, which has bodyLen bytes and follows from elsewhere
+// (zero-copy).
 func (c *Command) AppendHeader(dst []byte, bodyLen int) []byte {
 	dst, start := beginFrame(dst)
 	if c.Type == SerializeROCKETMQ {

@@ -10,7 +10,8 @@ import (
 
 // TestBinaryVector is the frame of spec wire.md §10.
 func TestBinaryVector(t *testing.T) {
-	want := unhex(t, "00000025 01000021 0069 00 01DF 00000007 00000000 00000000 0000000C 0005 746F706963 00000001 54")
+	want := unhex(t,
+		"00000025 01000021 0069 00 01DF 00000007 00000000 00000000 0000000C 0005 746F706963 00000001 54")
 	c := &Command{Code: ReqGetRouteInfoByTopic, Version: 479, Opaque: 7, Type: SerializeROCKETMQ}
 	c.Set("topic", "T")
 	require.Equal(t, want, c.AppendTo(nil))
@@ -307,4 +308,27 @@ func TestCommandString(t *testing.T) {
 	require.Contains(t, c.String(), `remark="r"`)
 	require.Contains(t, c.String(), "body=2 bytes")
 	require.Less(t, len(c.String()), 200)
+}
+
+// TestTooManyFields bounds what a hostile header makes a reused Command keep.
+func TestTooManyFields(t *testing.T) {
+	f := func(n int, typ SerializeType, ok bool) {
+		t.Helper()
+		c := &Command{Type: typ}
+		for range n {
+			c.Fields = append(c.Fields, Field{Key: []byte("k"), Value: []byte("v")})
+		}
+		frame, _, _, err := SplitFrame(c.AppendTo(nil), MaxFrameBytes)
+		require.NoError(t, err)
+		err = (&Command{}).Decode(frame)
+		if ok {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, ErrMalformed)
+		}
+	}
+	for _, typ := range []SerializeType{SerializeJSON, SerializeROCKETMQ} {
+		f(MaxFields, typ, true)
+		f(MaxFields+1, typ, false)
+	}
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Only clients compress and decompress bodies; the broker stores what it gets (spec wire.md §7). This is for our own
-// client, the admin tools and the proxy.
+// Only clients compress and decompress bodies; the broker stores what it gets (spec wire.md §7). This is for
+// our own client, the admin tools and the proxy.
 
-// MaxDecompressedBytes is the limit that callers of DecompressBody use unless they know a smaller one: no producer
-// sends a larger body.
+// MaxDecompressedBytes is the limit that callers of DecompressBody use unless they know a smaller one: no
+// producer sends a larger body.
 const MaxDecompressedBytes = 32 << 20
 
-// maxZstdWindowBytes is the largest window that a zstd frame may ask a decoder for; Java's level 5 asks for 2 MiB.
+// maxZstdWindowBytes is the largest window that a zstd frame may ask a decoder for; Java's level 5 asks for 2
+// MiB.
 const maxZstdWindowBytes = 8 << 20
 
 // DefaultCompressLevel is the level of Java clients (rocketmq.message.compressLevel).
@@ -31,8 +32,8 @@ var (
 	ErrUnknownCompression  = errors.New("codec: unknown compression type")
 )
 
-// CompressionOf is the compression bits of a message's sysFlag: SysFlagCompressionLZ4, …ZSTD, …Zlib, or 0 if the body
-// is not compressed. Old clients set SysFlagCompressed alone and mean zlib.
+// CompressionOf is the compression bits of a message's sysFlag: SysFlagCompressionLZ4, …ZSTD, …Zlib, or 0 if
+// the body is not compressed. Old clients set SysFlagCompressed alone and mean zlib.
 func CompressionOf(sysFlag int32) int32 {
 	if sysFlag&SysFlagCompressed == 0 {
 		return 0
@@ -43,8 +44,8 @@ func CompressionOf(sysFlag int32) int32 {
 	return SysFlagCompressionZlib
 }
 
-// CompressBody compresses body with one of the SysFlagCompression… types and returns the bits to set in sysFlag:
-// type and SysFlagCompressed. level is 0 to 9, as Java's.
+// CompressBody compresses body with one of the SysFlagCompression… types and returns the bits to set in
+// sysFlag: type and SysFlagCompressed. level is 0 to 9, as Java's.
 func CompressBody(body []byte, compression int32, level int) (out []byte, sysFlagBits int32, err error) {
 	var buf bytes.Buffer
 	var w io.WriteCloser
@@ -68,9 +69,9 @@ func CompressBody(body []byte, compression int32, level int) (out []byte, sysFla
 	return buf.Bytes(), compression | SysFlagCompressed, err
 }
 
-// DecompressBody undoes the compression that sysFlag tells and returns body itself when there is none. More than limit
-// bytes are ErrDecompressedTooLong; little more than that is ever allocated, besides the decoder's window of at most
-// 8 MiB.
+// DecompressBody undoes the compression that sysFlag tells and returns body itself when there is none. More
+// than limit bytes are ErrDecompressedTooLong; little more than that is ever allocated, besides the decoder's
+// window of at most 8 MiB.
 func DecompressBody(body []byte, sysFlag int32, limit int) ([]byte, error) {
 	var r io.Reader
 	switch compression := CompressionOf(sysFlag); compression {

@@ -6,9 +6,13 @@ import (
 	"fmt"
 )
 
-// MaxFrameBytes is the largest frame either side accepts, the 4-byte length field included (Java NettyDecoder,
-// system property com.rocketmq.remoting.frameMaxLength).
+// MaxFrameBytes is the largest frame either side accepts, the 4-byte length field included (Java
+// NettyDecoder, system property com.rocketmq.remoting.frameMaxLength).
 const MaxFrameBytes = 16 << 20
+
+// MaxFields is the most extFields a header may have; no client sends more than some thirty. A Command keeps room for
+// as many as it ever had, 56 bytes each.
+const MaxFields = 4096
 
 // frameFixedBytes is the length field and the header word: what has to be there before a frame can be judged.
 const frameFixedBytes = 8
@@ -30,8 +34,8 @@ func (t SerializeType) String() string {
 	return "JSON"
 }
 
-// ErrMalformed marks bytes that are no frame or no header. The connection they came from is closed: nothing that
-// follows them can be trusted.
+// ErrMalformed marks bytes that are no frame or no header. The connection they came from is closed: nothing
+// that follows them can be trusted.
 var ErrMalformed = errors.New("codec: malformed frame")
 
 // Frame is one remoting frame. All slices alias the buffer it was split from and live as long as that does.
@@ -41,9 +45,10 @@ type Frame struct {
 	Body   []byte
 }
 
-// SplitFrame takes the first frame off buf without copying. n is the frame's length in buf; n = 0 without an error
-// means that the frame is not complete yet. need is then how many bytes it takes in all, as far as known (at least
-// 8). A length that no frame can have is ErrMalformed as soon as it is seen, before anything is allocated for it.
+// SplitFrame takes the first frame off buf without copying. n is the frame's length in buf; n = 0 without an
+// error means that the frame is not complete yet. need is then how many bytes it takes in all, as far as
+// known (at least 8). A length that no frame can have is ErrMalformed as soon as it is seen, before anything
+// is allocated for it.
 func SplitFrame(buf []byte, maxFrameBytes int) (f Frame, n, need int, err error) {
 	if len(buf) < 4 {
 		return f, 0, frameFixedBytes, nil

@@ -43,7 +43,8 @@ func TestSplitFrame(t *testing.T) {
 	}
 }
 
-// TestSplitFrameRefuses has the frames of case B01 (a) to (c): each is refused as soon as its first words are there.
+// TestSplitFrameRefuses has the frames of case B01 (a) to (c): each is refused as soon as its first words are
+// there.
 func TestSplitFrameRefuses(t *testing.T) {
 	f := func(name, bytes string) {
 		t.Helper()

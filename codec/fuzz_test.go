@@ -24,8 +24,8 @@ func seedFrames(f *testing.F, add func(frame []byte)) {
 	}
 }
 
-// FuzzFrame: SplitFrame never panics, never consumes more than there is, wants more only if there is less, and what it
-// gives are the bytes of the frame.
+// FuzzFrame: SplitFrame never panics, never consumes more than there is, wants more only if there is less,
+// and what it gives are the bytes of the frame.
 func FuzzFrame(f *testing.F) {
 	seedFrames(f, func(frame []byte) { f.Add(frame) })
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -45,8 +45,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzCommand: decoding any header never panics; its fields lie within the header; encoding the result and decoding it
-// again gives the same command, in either encoding. The send and pull decoders take any command.
+// FuzzCommand: decoding any header never panics; its fields lie within the header; encoding the result and
+// decoding it again gives the same command, in either encoding. The send and pull decoders take any command.
 func FuzzCommand(f *testing.F) {
 	seedFrames(f, func(data []byte) {
 		frame, _, _, err := SplitFrame(data, MaxFrameBytes)
@@ -86,8 +86,8 @@ func FuzzCommand(f *testing.F) {
 	})
 }
 
-// requireStable encodes and decodes c twice: the second time nothing changes any more. The first may drop what Java
-// drops too: empty keys and values in the binary form, language numbers without a name in JSON.
+// requireStable encodes and decodes c twice: the second time nothing changes any more. The first may drop
+// what Java drops too: empty keys and values in the binary form, language numbers without a name in JSON.
 func requireStable(t *testing.T, c *Command) {
 	if c.Type == SerializeROCKETMQ {
 		for i := range c.Fields {
@@ -106,8 +106,8 @@ func requireStable(t *testing.T, c *Command) {
 	require.Equal(t, c.Clone().String(), c.String())
 }
 
-// FuzzRecord: parsing any bytes never panics and stays within them; a record that parses, encoded again from a copy,
-// gives the same bytes, unless it is in a form that AppendRecord does not choose.
+// FuzzRecord: parsing any bytes never panics and stays within them; a record that parses, encoded again from
+// a copy, gives the same bytes, unless it is in a form that AppendRecord does not choose.
 func FuzzRecord(f *testing.F) {
 	files, err := filepath.Glob("testdata/records/*.bin")
 	require.NoError(f, err)
@@ -161,8 +161,8 @@ func clearHighPortBits(rec []byte, r *Record) {
 	rec[at], rec[at+1] = 0, 0
 }
 
-// FuzzBatch: walking any body never panics; a body that is well formed, encoded again, differs from it at most in the
-// bytes that nobody reads.
+// FuzzBatch: walking any body never panics; a body that is well formed, encoded again, differs from it at
+// most in the bytes that nobody reads.
 func FuzzBatch(f *testing.F) {
 	f.Add(batchBody(f, BatchEntry{Flag: 1, Body: []byte("one"), Properties: []byte("a\x011\x02")}, BatchEntry{}))
 	seedFrames(f, func(data []byte) {
@@ -191,8 +191,8 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
-// FuzzProperties: any bytes can be read; lookup agrees with the map, removal with it too, and encoding the map gives
-// an equal map.
+// FuzzProperties: any bytes can be read; lookup agrees with the map, removal with it too, and encoding the
+// map gives an equal map.
 func FuzzProperties(f *testing.F) {
 	f.Add([]byte("a\x011\x02b\x012\x02"), "a")
 	f.Add([]byte("a\x01\x02\x01v\x02a\x011\x01\x02x"), "a")

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// JavaHash is Java's String.hashCode: h = 31·h + c over UTF-16 units, wrapping at 32 bits. Each byte that is not UTF-8
-// counts as one U+FFFD.
+// JavaHash is Java's String.hashCode: h = 31·h + c over UTF-16 units, wrapping at 32 bits. Each byte that is
+// not UTF-8 counts as one U+FFFD.
 func JavaHash(s string) int32 {
 	var h int32
 	for i := range len(s) {
@@ -42,6 +42,6 @@ func javaHashRunes(h int32, s string) int32 {
 	return h
 }
 
-// TagsCode is what a ConsumeQueue entry keeps of a message's TAGS: the hash of the whole string as a signed 64-bit
-// number, 0 without tags (Java MessageExtBrokerInner.tagsString2tagsCode).
+// TagsCode is what a ConsumeQueue entry keeps of a message's TAGS: the hash of the whole string as a signed
+// 64-bit number, 0 without tags (Java MessageExtBrokerInner.tagsString2tagsCode).
 func TagsCode(tags []byte) int64 { return int64(JavaHashBytes(tags)) }

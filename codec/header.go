@@ -26,7 +26,8 @@ func (e *HeaderError) Error() string {
 	if e.Want == "required" {
 		return fmt.Sprintf("the header field %q%s is missing", e.Field, letter)
 	}
-	return fmt.Sprintf("the header field %q%s has the value %q, which is no %s", e.Field, letter, e.Value, e.Want)
+	return fmt.Sprintf("the header field %q%s has the value %q, which is no %s", e.Field, letter, e.Value,
+		e.Want)
 }
 
 // headerField is one bound field of a header struct.
@@ -42,8 +43,8 @@ type headerField struct {
 var headerPlans sync.Map // reflect.Type → []headerField
 
 // headerPlan reads the tags of a header struct once. The tag is `ext:"name"`, `ext:"name,required"` or
-// `ext:"name,default=8"`. Kinds: string, bool, int32, int64, int (32 bits on the wire), their named types, and
-// pointers to them for Java's boxed optional fields. Embedded structs are walked into.
+// `ext:"name,default=8"`. Kinds: string, bool, int32, int64, int (32 bits on the wire), their named types,
+// and pointers to them for Java's boxed optional fields. Embedded structs are walked into.
 func headerPlan(t reflect.Type) []headerField {
 	if p, ok := headerPlans.Load(t); ok {
 		return p.([]headerField)
@@ -78,8 +79,9 @@ func headerPlan(t reflect.Type) []headerField {
 	return p.([]headerField)
 }
 
-// DecodeHeader reads c's fields into the struct that header points to; see the header_*.go files for the structs.
-// The error is a *HeaderError. Hot codes have decoders of their own (SendMessageHeader, PullMessageHeader).
+// DecodeHeader reads c's fields into the struct that header points to; see the header_*.go files for the
+// structs. The error is a *HeaderError. Hot codes have decoders of their own (SendMessageHeader,
+// PullMessageHeader).
 func DecodeHeader(c *Command, header any) error {
 	v := reflect.ValueOf(header).Elem()
 	for _, f := range headerPlan(v.Type()) {
@@ -135,8 +137,8 @@ func setHeaderField(dst reflect.Value, f headerField, text string) error {
 	return nil
 }
 
-// EncodeHeader adds the fields of a header struct to c: primitives and required fields always, nil pointers and empty
-// optional strings left out (Java: boxed fields only if not null).
+// EncodeHeader adds the fields of a header struct to c: primitives and required fields always, nil pointers
+// and empty optional strings left out (Java: boxed fields only if not null).
 func EncodeHeader(c *Command, header any) {
 	v := reflect.Indirect(reflect.ValueOf(header))
 	for _, f := range headerPlan(v.Type()) {

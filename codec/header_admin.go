@@ -138,7 +138,8 @@ type ExportRocksDBConfigRequestHeader struct {
 	ConfigType string `ext:"configType,required"` // joined by ";"
 }
 
-// UserRequestHeader is for AUTH_CREATE_USER (3001), AUTH_UPDATE_USER, AUTH_DELETE_USER and AUTH_GET_USER (3004).
+// UserRequestHeader is for AUTH_CREATE_USER (3001), AUTH_UPDATE_USER, AUTH_DELETE_USER and AUTH_GET_USER
+// (3004).
 type UserRequestHeader struct {
 	Username string `ext:"username"`
 }
@@ -148,8 +149,8 @@ type ListUsersRequestHeader struct {
 	Filter string `ext:"filter"`
 }
 
-// ACLRequestHeader is for AUTH_CREATE_ACL (3006), AUTH_UPDATE_ACL, AUTH_DELETE_ACL (which alone has policy type and
-// resource) and AUTH_GET_ACL (3009).
+// ACLRequestHeader is for AUTH_CREATE_ACL (3006), AUTH_UPDATE_ACL, AUTH_DELETE_ACL (which alone has policy
+// type and resource) and AUTH_GET_ACL (3009).
 type ACLRequestHeader struct {
 	Subject    string `ext:"subject"` // "User:name"
 	PolicyType string `ext:"policyType"`
@@ -162,7 +163,8 @@ type ListACLsRequestHeader struct {
 	ResourceFilter string `ext:"resourceFilter"`
 }
 
-// CreateAccessConfigRequestHeader is for UPDATE_AND_CREATE_ACL_CONFIG (50) of ACL 1.0. Perms are lists by comma.
+// CreateAccessConfigRequestHeader is for UPDATE_AND_CREATE_ACL_CONFIG (50) of ACL 1.0. Perms are lists by
+// comma.
 type CreateAccessConfigRequestHeader struct {
 	AccessKey          string `ext:"accessKey,required"`
 	SecretKey          string `ext:"secretKey"`

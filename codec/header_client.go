@@ -21,7 +21,8 @@ type GetConsumerStatusRequestHeader struct {
 	ClientAddr string `ext:"clientAddr"` // a client id
 }
 
-// GetConsumerRunningInfoRequestHeader is for GET_CONSUMER_RUNNING_INFO (307), admin to broker and broker to client.
+// GetConsumerRunningInfoRequestHeader is for GET_CONSUMER_RUNNING_INFO (307), admin to broker and broker to
+// client.
 type GetConsumerRunningInfoRequestHeader struct {
 	RPCHeader
 	ConsumerGroup string `ext:"consumerGroup,required"`
@@ -29,7 +30,8 @@ type GetConsumerRunningInfoRequestHeader struct {
 	JstackEnable  bool   `ext:"jstackEnable"`
 }
 
-// ConsumeMessageDirectlyRequestHeader is for CONSUME_MESSAGE_DIRECTLY (309), admin to broker and broker to client.
+// ConsumeMessageDirectlyRequestHeader is for CONSUME_MESSAGE_DIRECTLY (309), admin to broker and broker to
+// client.
 type ConsumeMessageDirectlyRequestHeader struct {
 	TopicHeader
 	ConsumerGroup string `ext:"consumerGroup,required"`

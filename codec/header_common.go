@@ -11,7 +11,8 @@ type RPCHeader struct {
 // TopicHeader adds what headers about a topic may carry (Java TopicRequestHeader).
 type TopicHeader struct {
 	RPCHeader
-	Logical *bool `ext:"lo"` // nil or true: QueueID is one of a static topic if there is a mapping; false: physical
+	// Logical nil or true: the queue id is one of a static topic if there is a mapping; false: it is physical.
+	Logical *bool `ext:"lo"`
 }
 
 // TopicRequestHeader is the header of requests that name a topic and nothing else: GET_TOPIC_STATS_INFO,
@@ -29,7 +30,8 @@ type TopicQueueRequestHeader struct {
 	QueueID int32  `ext:"queueId,required"`
 }
 
-// OffsetResponseHeader answers GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP and QUERY_CONSUMER_OFFSET.
+// OffsetResponseHeader answers GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP and
+// QUERY_CONSUMER_OFFSET.
 type OffsetResponseHeader struct {
 	Offset QueueOffset `ext:"offset,required"`
 }

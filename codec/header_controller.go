@@ -39,7 +39,8 @@ type RegisterBrokerToControllerRequestHeader struct {
 	InvokeTime    int64  `ext:"invokeTime"` // milliseconds
 }
 
-// RegisterBrokerToControllerResponseHeader answers CONTROLLER_REGISTER_BROKER; the master is absent when there is none.
+// RegisterBrokerToControllerResponseHeader answers CONTROLLER_REGISTER_BROKER; the master is absent when
+// there is none.
 type RegisterBrokerToControllerResponseHeader struct {
 	ClusterName       string `ext:"clusterName"`
 	BrokerName        string `ext:"brokerName"`

@@ -1,6 +1,7 @@
 package codec
 
-// NotifyMinBrokerIDChangeRequestHeader is for NOTIFY_MIN_BROKER_ID_CHANGE (905), name server to broker, oneway.
+// NotifyMinBrokerIDChangeRequestHeader is for NOTIFY_MIN_BROKER_ID_CHANGE (905), name server to broker,
+// oneway.
 type NotifyMinBrokerIDChangeRequestHeader struct {
 	MinBrokerID       *int64 `ext:"minBrokerId"`
 	BrokerName        string `ext:"brokerName"`
@@ -9,7 +10,8 @@ type NotifyMinBrokerIDChangeRequestHeader struct {
 	HABrokerAddr      string `ext:"haBrokerAddr"`
 }
 
-// ExchangeHAInfoHeader is request and answer of EXCHANGE_BROKER_HA_INFO (906); a request without any field asks.
+// ExchangeHAInfoHeader is request and answer of EXCHANGE_BROKER_HA_INFO (906); a request without any field
+// asks.
 type ExchangeHAInfoHeader struct {
 	MasterHAAddress   string     `ext:"masterHaAddress"`
 	MasterFlushOffset *PhyOffset `ext:"masterFlushOffset"`
@@ -33,8 +35,8 @@ type RemoveBrokerRequestHeader struct {
 	BrokerID          int64  `ext:"brokerId,required"`
 }
 
-// NotifyBrokerRoleChangedRequestHeader is for NOTIFY_BROKER_ROLE_CHANGED (1008), controller to broker, oneway; the body
-// is the SyncStateSet.
+// NotifyBrokerRoleChangedRequestHeader is for NOTIFY_BROKER_ROLE_CHANGED (1008), controller to broker,
+// oneway; the body is the SyncStateSet.
 type NotifyBrokerRoleChangedRequestHeader struct {
 	MasterAddress     string `ext:"masterAddress"`
 	MasterEpoch       *int32 `ext:"masterEpoch"`

@@ -11,10 +11,11 @@ const (
 // QueryConsumerOffsetRequestHeader is for QUERY_CONSUMER_OFFSET (14); the answer is an OffsetResponseHeader.
 type QueryConsumerOffsetRequestHeader struct {
 	TopicHeader
-	ConsumerGroup     string `ext:"consumerGroup,required"`
-	Topic             string `ext:"topic,required"`
-	QueueID           int32  `ext:"queueId,required"`
-	SetZeroIfNotFound *bool  `ext:"setZeroIfNotFound"` // nil counts as true: the 0 rule of spec request-codes.md §4
+	ConsumerGroup string `ext:"consumerGroup,required"`
+	Topic         string `ext:"topic,required"`
+	QueueID       int32  `ext:"queueId,required"`
+	// SetZeroIfNotFound nil counts as true: the 0 rule of spec request-codes.md §4.
+	SetZeroIfNotFound *bool `ext:"setZeroIfNotFound"`
 }
 
 // UpdateConsumerOffsetRequestHeader is for UPDATE_CONSUMER_OFFSET (15).
@@ -68,8 +69,8 @@ type ConsumerGroupRequestHeader struct {
 	ConsumerGroup string `ext:"consumerGroup,required"`
 }
 
-// QueryMessageRequestHeader is for QUERY_MESSAGE (12). The extField ExtUniqueKeyQuery goes with it when Key is a
-// UNIQ_KEY.
+// QueryMessageRequestHeader is for QUERY_MESSAGE (12). The extField ExtUniqueKeyQuery goes with it when Key
+// is a UNIQ_KEY.
 type QueryMessageRequestHeader struct {
 	TopicHeader
 	Topic          string `ext:"topic,required"`

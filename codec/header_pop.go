@@ -56,7 +56,8 @@ type ChangeInvisibleTimeRequestHeader struct {
 	InvisibleTime int64       `ext:"invisibleTime,required"` // milliseconds from now
 }
 
-// ChangeInvisibleTimeResponseHeader answers CHANGE_MESSAGE_INVISIBLETIME; the client makes a new receipt handle of it.
+// ChangeInvisibleTimeResponseHeader answers CHANGE_MESSAGE_INVISIBLETIME; the client makes a new receipt
+// handle of it.
 type ChangeInvisibleTimeResponseHeader struct {
 	PopTime       int64 `ext:"popTime,required"`
 	InvisibleTime int64 `ext:"invisibleTime,required"`

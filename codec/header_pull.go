@@ -1,7 +1,8 @@
 package codec
 
-// PullMessageHeader is the header of PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361). Slices alias the frame, or memory of
-// the header's own where the frame had escapes, and live until the next Decode. Decoding does not allocate.
+// PullMessageHeader is the header of PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361). Slices alias the frame,
+// or memory of the header's own where the frame had escapes, and live until the next Decode. Decoding does
+// not allocate.
 type PullMessageHeader struct {
 	ConsumerGroup        []byte
 	Topic                []byte
@@ -49,8 +50,8 @@ const (
 var pullFieldNames = [...]string{"consumerGroup", "topic", "queueId", "queueOffset", "maxMsgNums", "sysFlag",
 	"commitOffset", "suspendTimeoutMillis", "subVersion"}
 
-// Decode reads c's fields. The error is a *HeaderError: a field that cannot be read, or the first required one that is
-// missing.
+// Decode reads c's fields. The error is a *HeaderError: a field that cannot be read, or the first required
+// one that is missing.
 func (h *PullMessageHeader) Decode(c *Command) error {
 	*h = PullMessageHeader{RequestSource: RequestSourceSDK, scratch: h.scratch[:0]}
 	seen := 0
@@ -160,8 +161,8 @@ const (
 	ForbiddenSubscription     int32 = 5
 )
 
-// PullResponse is the header of a pull answer. The four numbers are always written, with any code: Java clients fail
-// on a missing one. Nil fields are left out.
+// PullResponse is the header of a pull answer. The four numbers are always written, with any code: Java
+// clients fail on a missing one. Nil fields are left out.
 type PullResponse struct {
 	SuggestWhichBrokerID int64
 	NextBeginOffset      QueueOffset
@@ -173,8 +174,8 @@ type PullResponse struct {
 	ForbiddenType        *int32
 }
 
-// AppendPullResponse appends the answer to a pull up to its body of bodyLen bytes, which follows from elsewhere. It
-// allocates nothing if dst has room.
+// AppendPullResponse appends the answer to a pull up to its body of bodyLen bytes, which follows from
+// elsewhere. It allocates nothing if dst has room.
 func AppendPullResponse(dst []byte, t SerializeType, opaque int32, code int, remark string, r *PullResponse,
 	bodyLen int) []byte {
 	w := beginResponse(dst, t, opaque, code, remark)

@@ -9,8 +9,9 @@ import (
 func TestPullHeader(t *testing.T) {
 	for _, typ := range []SerializeType{SerializeJSON, SerializeROCKETMQ} {
 		want := PullMessageHeader{ConsumerGroup: []byte("g"), Topic: []byte("T"), QueueID: 1, QueueOffset: 2,
-			MaxMsgNums: 32, SysFlag: 3, CommitOffset: 4, SuspendTimeoutMillis: 15000, Subscription: []byte("A || \"B\""),
-			SubVersion: 5, ExpressionType: []byte("TAG"), MaxMsgBytes: 6, RequestSource: RequestSourceProxyStream,
+			MaxMsgNums: 32, SysFlag: 3, CommitOffset: 4, SuspendTimeoutMillis: 15000,
+			Subscription: []byte("A || \"B\""),
+			SubVersion:   5, ExpressionType: []byte("TAG"), MaxMsgBytes: 6, RequestSource: RequestSourceProxyStream,
 			ProxyForwardClientID: []byte("c"), BrokerName: []byte("b"), Physical: true}
 		c := &Command{Code: ReqPullMessage, Type: typ}
 		want.Encode(c)
@@ -26,7 +27,8 @@ func TestPullHeader(t *testing.T) {
 
 func TestPullHeaderMinimal(t *testing.T) {
 	c := &Command{Code: ReqPullMessage}
-	(&PullMessageHeader{ConsumerGroup: []byte("g"), Topic: []byte("T"), RequestSource: RequestSourceSDK}).Encode(c)
+	(&PullMessageHeader{ConsumerGroup: []byte("g"), Topic: []byte("T"),
+		RequestSource: RequestSourceSDK}).Encode(c)
 	require.Len(t, c.Fields, len(pullFieldNames))
 	h := PullMessageHeader{Subscription: []byte("left over"), Physical: true}
 	require.NoError(t, h.Decode(reparse(t, c)))
@@ -52,7 +54,8 @@ func TestPullHeaderErrors(t *testing.T) {
 	f("subVersion", "99999999999999999999",
 		`the header field "subVersion" has the value "99999999999999999999", which is no int64`)
 	f("maxMsgBytes", "x", `the header field "maxMsgBytes" has the value "x", which is no int32`)
-	f("requestSource", "4294967296", `the header field "requestSource" has the value "4294967296", which is no int32`)
+	f("requestSource", "4294967296",
+		`the header field "requestSource" has the value "4294967296", which is no int32`)
 
 	var h PullMessageHeader
 	require.EqualError(t, h.Decode(&Command{}), `the header field "consumerGroup" is missing`)
@@ -79,7 +82,8 @@ func TestPullResponse(t *testing.T) {
 			require.Equal(t, PullResponse(h), r)
 		}
 	}
-	f(RespSuccess, "FOUND", PullResponse{SuggestWhichBrokerID: 1, NextBeginOffset: 2, MinOffset: 3, MaxOffset: 4})
+	f(RespSuccess, "FOUND", PullResponse{SuggestWhichBrokerID: 1, NextBeginOffset: 2, MinOffset: 3,
+		MaxOffset: 4})
 	f(RespPullNotFound, "", PullResponse{})
 	f(RespPullOffsetMoved, "OFFSET_TOO_SMALL", PullResponse{NextBeginOffset: 1 << 62, TopicSysFlag: &one,
 		GroupSysFlag: &one})

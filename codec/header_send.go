@@ -1,10 +1,11 @@
 package codec
 
 // SendMessageHeader is the header of SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320) and
-// SEND_REPLY_MESSAGE, V1 and V2 (324, 325). Slices alias the frame, or memory of the header's own where the frame had
-// escapes, and live until the next Decode.
+// SEND_REPLY_MESSAGE, V1 and V2 (324, 325). Slices alias the frame, or memory of the header's own where the
+// frame had escapes, and live until the next Decode.
 //
-// Decoding takes one pass over the command's fields: no map, no reflection, no allocation, a few compares per field.
+// Decoding takes one pass over the command's fields: no map, no reflection, no allocation, a few compares per
+// field.
 type SendMessageHeader struct {
 	ProducerGroup         []byte
 	Topic                 []byte
@@ -55,8 +56,8 @@ func UsesShortNames(code int) bool {
 	return code == ReqSendMessageV2 || code == ReqSendBatchMessage || code == ReqSendReplyMessageV2
 }
 
-// Decode reads c's fields by the names that belong to c.Code. The error is a *HeaderError: a field that cannot be read,
-// or the first required one that is missing.
+// Decode reads c's fields by the names that belong to c.Code. The error is a *HeaderError: a field that
+// cannot be read, or the first required one that is missing.
 func (h *SendMessageHeader) Decode(c *Command) error {
 	*h = SendMessageHeader{scratch: h.scratch[:0]}
 	short := UsesShortNames(c.Code)

@@ -92,8 +92,10 @@ func TestSendHeaderErrors(t *testing.T) {
 	f(ReqSendMessageV2, set("g", ""), `the header field "bornTimestamp" (g) has the value "", which is no int64`)
 	f(ReqSendMessage, set("queueId", "99999999999999999999"),
 		`the header field "queueId" has the value "99999999999999999999", which is no int32`)
-	f(ReqSendMessageV2, set("j", "x"), `the header field "reconsumeTimes" (j) has the value "x", which is no int32`)
-	f(ReqSendMessageV2, set("l", "x"), `the header field "maxReconsumeTimes" (l) has the value "x", which is no int32`)
+	f(ReqSendMessageV2, set("j", "x"),
+		`the header field "reconsumeTimes" (j) has the value "x", which is no int32`)
+	f(ReqSendMessageV2, set("l", "x"),
+		`the header field "maxReconsumeTimes" (l) has the value "x", which is no int32`)
 	// the names of the other version do not count
 	f(ReqSendMessage, func(c *Command) { *c = *sendCommand(ReqSendMessageV2, 0); c.Code = ReqSendMessage },
 		`the header field "producerGroup" is missing`)
@@ -101,7 +103,8 @@ func TestSendHeaderErrors(t *testing.T) {
 
 // TestSendHeaderEscapes has escapes where only hand-written clients put them.
 func TestSendHeaderEscapes(t *testing.T) {
-	c, err := decodeJSONHeader(`{"code":310,"extFields":{"a":"p\u0067","b":"\u0054op\u0069c","c":"T\u0042W102",` +
+	c,
+		err := decodeJSONHeader(`{"code":310,"extFields":{"a":"p\u0067","b":"\u0054op\u0069c","c":"T\u0042W102",` +
 		`"d":"\u0034","e":"0","f":"0","g":"1","h":"0","k":"tru\u0065","m":"TRUE","n":"broker\/a",` +
 		`"i":"KEYS\u0001x\u0002"}}`)
 	require.NoError(t, err)
@@ -141,7 +144,8 @@ func TestSendResponse(t *testing.T) {
 			require.Equal(t, want, h)
 		}
 	}
-	f(SendResponse{StoreHost: host, PhyOffset: 0x1122334455, QueueID: 3, QueueOffset: 12, Region: DefaultRegionID,
+	f(SendResponse{StoreHost: host, PhyOffset: 0x1122334455, QueueID: 3, QueueOffset: 12,
+		Region:        DefaultRegionID,
 		TransactionID: []byte("UK"), TraceOn: true}, SendMessageResponseHeader{
 		MsgID: "0A00000100002A9F0000001122334455", QueueID: 3, QueueOffset: 12, TransactionID: "UK"})
 	f(SendResponse{Code: RespFlushDiskTimeout, StoreHost: host, Region: "r\"\n", Remark: "flush \"timeout\"\n"},
@@ -149,13 +153,15 @@ func TestSendResponse(t *testing.T) {
 	f(SendResponse{Code: RespSlaveNotAvailable, MsgID: []byte("0")}, SendMessageResponseHeader{MsgID: "0"})
 	f(SendResponse{Code: RespFlushSlaveTimeout, StoreHost: host, PhyOffset: 1, MorePhyOffset: []PhyOffset{2, 3},
 		BatchUniqID: []byte("bu"), RecallHandle: []byte("rh=")}, SendMessageResponseHeader{
-		MsgID:       "0A00000100002A9F0000000000000001,0A00000100002A9F0000000000000002,0A00000100002A9F0000000000000003",
+		MsgID: "0A00000100002A9F0000000000000001,0A00000100002A9F0000000000000002," +
+			"0A00000100002A9F0000000000000003",
 		BatchUniqID: "bu", RecallHandle: "rh="})
 }
 
 // TestSendResponseEqualsCommand compares with the general encoder, byte for byte.
 func TestSendResponseEqualsCommand(t *testing.T) {
-	r := SendResponse{Remark: "re\"mark", MsgID: []byte("id"), QueueID: 1, QueueOffset: 2, Region: "R", TraceOn: true,
+	r := SendResponse{Remark: "re\"mark", MsgID: []byte("id"), QueueID: 1, QueueOffset: 2, Region: "R",
+		TraceOn:       true,
 		TransactionID: []byte("ü\x01"), BatchUniqID: []byte("b"), RecallHandle: []byte("h")}
 	for _, typ := range []SerializeType{SerializeJSON, SerializeROCKETMQ} {
 		c := &Command{Opaque: 5, Flag: FlagResponse, Version: AnnouncedVersion, Remark: r.Remark, Type: typ}

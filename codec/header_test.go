@@ -39,7 +39,8 @@ var allHeaders = []any{
 	UpdateGroupForbiddenRequestHeader{}, DeleteSubscriptionGroupRequestHeader{},
 	QuerySubscriptionByConsumerRequestHeader{}, CloneGroupOffsetRequestHeader{},
 	QueryCorrectionOffsetRequestHeader{}, ProducerGroupRequestHeader{}, GetConsumeStatsRequestHeader{},
-	GetBrokerConsumeStatsRequestHeader{}, QueryConsumeTimeSpanRequestHeader{}, ViewBrokerStatsDataRequestHeader{},
+	GetBrokerConsumeStatsRequestHeader{}, QueryConsumeTimeSpanRequestHeader{},
+	ViewBrokerStatsDataRequestHeader{},
 	GetBrokerConfigResponseHeader{}, CheckRocksDBCQWriteProgressRequestHeader{},
 	ExportRocksDBConfigRequestHeader{}, UserRequestHeader{}, ListUsersRequestHeader{}, ACLRequestHeader{},
 	ListACLsRequestHeader{}, CreateAccessConfigRequestHeader{}, DeleteAccessConfigRequestHeader{},
@@ -85,7 +86,8 @@ func TestHeadersRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHeadersNameWhatIsMissing is case B03 (a): a request without fields is refused with the first required one.
+// TestHeadersNameWhatIsMissing is case B03 (a): a request without fields is refused with the first required
+// one.
 func TestHeadersNameWhatIsMissing(t *testing.T) {
 	for _, prototype := range allHeaders {
 		plan := headerPlan(reflect.TypeOf(prototype))

@@ -26,8 +26,8 @@ type EndTransactionRequestHeader struct {
 	TransactionID        string `ext:"transactionId"`
 }
 
-// CheckTransactionStateRequestHeader is for CHECK_TRANSACTION_STATE (39), broker to producer. The body is the half
-// message with its real topic and queue.
+// CheckTransactionStateRequestHeader is for CHECK_TRANSACTION_STATE (39), broker to producer. The body is the
+// half message with its real topic and queue.
 type CheckTransactionStateRequestHeader struct {
 	RPCHeader
 	Topic                string      `ext:"topic"`

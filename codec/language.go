@@ -2,8 +2,8 @@ package codec
 
 import "strconv"
 
-// LanguageCode is the sender's implementation language (Java LanguageCode). Numbers beyond the table are kept and
-// treated as LanguageOther.
+// LanguageCode is the sender's implementation language (Java LanguageCode). Numbers beyond the table are kept
+// and treated as LanguageOther.
 type LanguageCode uint8
 
 // The codes in Java's order (spec wire.md §5).
@@ -24,7 +24,8 @@ const (
 	LanguageNodeJS
 )
 
-var languageNames = [...]string{"JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO",
+var languageNames = [...]string{"JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER",
+	"HTTP", "GO",
 	"PHP", "OMS", "RUST", "NODE_JS"}
 
 // String is Java's enum name; "OTHER" for a number that Java does not know.

@@ -9,10 +9,11 @@ import (
 	"net/netip"
 )
 
-// Limits of a record's variable parts in bytes (spec messages.md §2, §3). The limit of the body, maxMessageSize, is the
-// store's and the broker's.
+// Limits of a record's variable parts in bytes (spec messages.md §2, §3). The limit of the body,
+// maxMessageSize, is the store's and the broker's.
 const (
-	// MaxPropertiesBytes is the largest properties string, the broker's additions included: the length is an int16.
+	// MaxPropertiesBytes is the largest properties string, the broker's additions included: the length is an
+	// int16.
 	MaxPropertiesBytes = math.MaxInt16
 	// maxTopicBytesV1 is what the signed length byte of a V1 record holds.
 	maxTopicBytesV1 = math.MaxInt8
@@ -25,8 +26,8 @@ var (
 	ErrBodyTooLong       = errors.New("codec: message body too long")
 )
 
-// Message is one message on its way into the store, or copied out of it (Java MessageExtBrokerInner, MessageExt).
-// Zero hosts are written as 0.0.0.0:0.
+// Message is one message on its way into the store, or copied out of it (Java MessageExtBrokerInner,
+// MessageExt). Zero hosts are written as 0.0.0.0:0.
 type Message struct {
 	Topic                     string
 	QueueID                   int32
@@ -51,12 +52,14 @@ type Message struct {
 // Property is the value of a property; nil, false when there is none.
 func (m *Message) Property(name string) ([]byte, bool) { return LookupProperty(m.Properties, name) }
 
-// TransactionState is the transaction bits of SysFlag: SysFlagTransactionNone, …Prepared, …Commit or …Rollback.
+// TransactionState is the transaction bits of SysFlag: SysFlagTransactionNone, …Prepared, …Commit or
+// …Rollback.
 func (m *Message) TransactionState() int32 { return m.SysFlag & SysFlagTransactionMask }
 
-// AppendRecord appends m as one CommitLog record with three holes that PatchRecord fills: queue offset, physical
-// offset, store timestamp. A topic of more than 127 bytes makes it a V2 record, which 4.9 cannot read. Errors are
-// ErrTopicTooLong (255 bytes), ErrPropertiesTooLong and ErrBodyTooLong; dst is then returned unchanged.
+// AppendRecord appends m as one CommitLog record with three holes that PatchRecord fills: queue offset,
+// physical offset, store timestamp. A topic of more than 127 bytes makes it a V2 record, which 4.9 cannot
+// read. Errors are ErrTopicTooLong (255 bytes), ErrPropertiesTooLong and ErrBodyTooLong; dst is then returned
+// unchanged.
 //
 // Per message: the body is read once for the CRC and copied once, nothing is allocated if dst has room
 // (RecordBytes).
@@ -68,9 +71,9 @@ func AppendRecord(dst []byte, m *Message) ([]byte, error) {
 	return appendRecord(dst, m, magic, 0, 0, 0)
 }
 
-// AppendRecordV1 appends m as a finished V1 record with its own offsets and store timestamp: the form in which the
-// broker re-encodes messages for clients (POP retries, transaction checks, direct consumption). A topic over 127
-// bytes is ErrTopicTooLong: it has no V1 form.
+// AppendRecordV1 appends m as a finished V1 record with its own offsets and store timestamp: the form in
+// which the broker re-encodes messages for clients (POP retries, transaction checks, direct consumption). A
+// topic over 127 bytes is ErrTopicTooLong: it has no V1 form.
 func AppendRecordV1(dst []byte, m *Message) ([]byte, error) {
 	return appendRecord(dst, m, MagicV1, m.QueueOffset, m.PhyOffset, m.StoreTimestamp)
 }
@@ -90,12 +93,14 @@ func RecordBytes(m *Message) int {
 	return n
 }
 
-func appendRecord(dst []byte, m *Message, magic uint32, q QueueOffset, p PhyOffset, stored int64) ([]byte, error) {
+func appendRecord(dst []byte, m *Message, magic uint32, q QueueOffset, p PhyOffset, stored int64) ([]byte,
+	error) {
 	switch {
 	case magic == MagicV1 && len(m.Topic) > maxTopicBytesV1, len(m.Topic) > MaxRetryTopicLength:
 		return dst, fmt.Errorf("%w: %d bytes", ErrTopicTooLong, len(m.Topic))
 	case len(m.Properties) > MaxPropertiesBytes:
-		return dst, fmt.Errorf("%w: %d bytes, at most %d", ErrPropertiesTooLong, len(m.Properties), MaxPropertiesBytes)
+		return dst, fmt.Errorf("%w: %d bytes, at most %d", ErrPropertiesTooLong, len(m.Properties),
+			MaxPropertiesBytes)
 	case len(m.Body) > MaxFrameBytes:
 		return dst, fmt.Errorf("%w: %d bytes", ErrBodyTooLong, len(m.Body))
 	}
@@ -139,7 +144,8 @@ func appendRecord(dst []byte, m *Message, magic uint32, q QueueOffset, p PhyOffs
 // BodyCRC is the checksum of a record's body: CRC-32 (IEEE) without the sign bit.
 func BodyCRC(body []byte) uint32 { return crc32.ChecksumIEEE(body) & math.MaxInt32 }
 
-// isIPv6 tells whether a host takes 16 bytes. IPv4 in IPv6 form is what a dual-stack socket reports for an IPv4 peer.
+// isIPv6 tells whether a host takes 16 bytes. IPv4 in IPv6 form is what a dual-stack socket reports for an
+// IPv4 peer.
 func isIPv6(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }
 
 // appendHost writes address and port as Java does: 4 or 16 bytes, then the port as int32.

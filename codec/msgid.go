@@ -19,8 +19,8 @@ const (
 	MessageIDCharsV6 = 56
 )
 
-// AppendOffsetMsgID appends the offset message id (Java MessageDecoder.createMessageId, "offsetMsgId"): store host and
-// physical offset in upper-case hex, 32 or 56 characters.
+// AppendOffsetMsgID appends the offset message id (Java MessageDecoder.createMessageId, "offsetMsgId"): store
+// host and physical offset in upper-case hex, 32 or 56 characters.
 func AppendOffsetMsgID(dst []byte, host netip.AddrPort, p PhyOffset) []byte {
 	switch a := host.Addr(); {
 	case isIPv6(a):
@@ -56,7 +56,8 @@ func ParseOffsetMsgID(id string) (host netip.AddrPort, p PhyOffset, err error) {
 
 func decodeMessageID(id string) ([]byte, error) {
 	if len(id) != MessageIDChars && len(id) != MessageIDCharsV6 {
-		return nil, fmt.Errorf("%w: %q has %d characters, not %d or %d", ErrBadMessageID, id, len(id), MessageIDChars,
+		return nil, fmt.Errorf("%w: %q has %d characters, not %d or %d", ErrBadMessageID, id, len(id),
+			MessageIDChars,
 			MessageIDCharsV6)
 	}
 	b, err := hex.DecodeString(id)
@@ -73,8 +74,9 @@ func messageIDAddr(b []byte) (netip.Addr, []byte) {
 	return netip.AddrFrom4([4]byte(b)), b[4:]
 }
 
-// UniqueIDGenerator makes the ids that clients put into PropUniqKey (Java MessageClientIDSetter): address, process id,
-// a constant of the process, milliseconds since the start of the month and a counter. It is safe for many goroutines.
+// UniqueIDGenerator makes the ids that clients put into PropUniqKey (Java MessageClientIDSetter): address,
+// process id, a constant of the process, milliseconds since the start of the month and a counter. It is safe
+// for many goroutines.
 type UniqueIDGenerator struct {
 	prefix  string // hex of address, pid and constant
 	now     func() time.Time
@@ -82,7 +84,8 @@ type UniqueIDGenerator struct {
 }
 
 // NewUniqueIDGenerator makes a generator. now gives the time and, with its location, where months begin.
-func NewUniqueIDGenerator(addr netip.Addr, pid int, constant uint32, now func() time.Time) *UniqueIDGenerator {
+func NewUniqueIDGenerator(addr netip.Addr, pid int, constant uint32,
+	now func() time.Time) *UniqueIDGenerator {
 	var p []byte
 	if isIPv6(addr) {
 		b := addr.As16()
@@ -104,8 +107,8 @@ func NewUniqueIDGenerator(addr netip.Addr, pid int, constant uint32, now func() 
 	return g
 }
 
-// Append appends the next id, 32 or 56 characters. Ids are unique within a month as long as no more than 65536 are
-// made in a millisecond.
+// Append appends the next id, 32 or 56 characters. Ids are unique within a month as long as no more than
+// 65536 are made in a millisecond.
 func (g *UniqueIDGenerator) Append(dst []byte) []byte {
 	now := g.now()
 	dst = append(dst, g.prefix...)
@@ -143,8 +146,8 @@ func ParseUniqueID(id string) (u UniqueID, err error) {
 	return u, nil
 }
 
-// Time is when the id was made, seen from now: in now's month, or in the one before if that would lie ahead (Java
-// getNearlyTimeFromID).
+// Time is when the id was made, seen from now: in now's month, or in the one before if that would lie ahead
+// (Java getNearlyTimeFromID).
 func (u UniqueID) Time(now time.Time) time.Time {
 	month := startOfMonth(now)
 	at := month.Add(time.Duration(u.MonthMillis) * time.Millisecond)

@@ -72,7 +72,8 @@ func TestUniqueIDGenerator(t *testing.T) {
 	f("10.1.2.3", 32)
 	f("::ffff:10.1.2.3", 32)
 	f("fd00::2", 56)
-	require.Equal(t, "00000000", NewUniqueIDGenerator(netip.Addr{}, 0, 0, func() time.Time { return now }).Next()[:8])
+	require.Equal(t, "00000000", NewUniqueIDGenerator(netip.Addr{}, 0, 0,
+		func() time.Time { return now }).Next()[:8])
 }
 
 func TestUniqueIDGeneratorConcurrent(t *testing.T) {

@@ -190,7 +190,8 @@ const (
 // MasterID is the BrokerID of a master.
 const MasterID = 0
 
-// PopOrderReviveQueue is the revive queue id that marks an orderly pop (Java KeyBuilder.POP_ORDER_REVIVE_QUEUE).
+// PopOrderReviveQueue is the revive queue id that marks an orderly pop (Java
+// KeyBuilder.POP_ORDER_REVIVE_QUEUE).
 const PopOrderReviveQueue = 999
 
 // RetryTopic is the topic of a group's retries.
@@ -202,8 +203,8 @@ func DLQTopic(group string) string { return DLQTopicPrefix + group }
 // PopRetryTopicV1 is where a group's POP retries of topic go by default (enableRetryTopicV2=false).
 func PopRetryTopicV1(topic, group string) string { return RetryTopicPrefix + group + "_" + topic }
 
-// PopRetryTopicV2 is the same with enableRetryTopicV2; its "+" is outside the alphabet of names, so that no group and
-// topic can collide.
+// PopRetryTopicV2 is the same with enableRetryTopicV2; its "+" is outside the alphabet of names, so that no
+// group and topic can collide.
 func PopRetryTopicV2(topic, group string) string { return RetryTopicPrefix + group + "+" + topic }
 
 // ReviveTopic holds the POP check points and acks of a cluster's brokers.
@@ -229,9 +230,9 @@ func IsPopRetryTopicV2(topic string) bool {
 	return IsRetryTopic(topic) && strings.IndexByte(topic, '+') >= 0
 }
 
-// GroupOfRetryTopic is the group of a retry topic: what follows %RETRY%, up to the "+" of a V2 POP retry topic. A V1
-// POP retry topic cannot be told from a plain one, its "_topic" stays (Java KeyBuilder.parseGroup). Other names are
-// returned unchanged.
+// GroupOfRetryTopic is the group of a retry topic: what follows %RETRY%, up to the "+" of a V2 POP retry
+// topic. A V1 POP retry topic cannot be told from a plain one, its "_topic" stays (Java
+// KeyBuilder.parseGroup). Other names are returned unchanged.
 func GroupOfRetryTopic(topic string) string {
 	group, ok := strings.CutPrefix(topic, RetryTopicPrefix)
 	if !ok {
@@ -241,8 +242,8 @@ func GroupOfRetryTopic(topic string) string {
 	return group
 }
 
-// NormalTopicOf is the topic whose POP retries of group the retry topic holds, V1 or V2; other names are returned
-// unchanged (Java KeyBuilder.parseNormalTopic).
+// NormalTopicOf is the topic whose POP retries of group the retry topic holds, V1 or V2; other names are
+// returned unchanged (Java KeyBuilder.parseNormalTopic).
 func NormalTopicOf(topic, group string) string {
 	rest, ok := strings.CutPrefix(topic, RetryTopicPrefix)
 	if !ok {
@@ -255,11 +256,12 @@ func NormalTopicOf(topic, group string) string {
 	return rest[1:]
 }
 
-// IsSystemTopic tells whether topic is one of the broker's own. A broker adds the names of its cluster, its own name
-// and the reply topic to these.
+// IsSystemTopic tells whether topic is one of the broker's own. A broker adds the names of its cluster, its
+// own name and the reply topic to these.
 func IsSystemTopic(topic string) bool {
 	switch topic {
-	case AutoCreateTopicKey, ScheduleTopic, BenchmarkTopic, HalfTopic, TraceTopic, OpHalfTopic, TransCheckMaxTimeTopic,
+	case AutoCreateTopicKey, ScheduleTopic, BenchmarkTopic, HalfTopic, TraceTopic, OpHalfTopic,
+		TransCheckMaxTimeTopic,
 		SelfTestTopic, OffsetMovedEventTopic, RocksDBOffsetTopic:
 		return true
 	}
@@ -275,13 +277,15 @@ func IsSendForbidden(topic string) bool {
 	return false
 }
 
-// IsSystemGroup tells whether group is of the broker's own kind: CID_RMQ_SYS_… (Java MixAll.isSysConsumerGroup).
+// IsSystemGroup tells whether group is of the broker's own kind: CID_RMQ_SYS_… (Java
+// MixAll.isSysConsumerGroup).
 func IsSystemGroup(group string) bool { return strings.HasPrefix(group, SystemGroupPrefix) }
 
 // IsPredefinedGroup tells whether group is one that Java knows by name (MixAll.PREDEFINE_GROUP_SET).
 func IsPredefinedGroup(group string) bool {
 	switch group {
-	case DefaultConsumerGroup, DefaultProducerGroup, ToolsConsumerGroup, ScheduleConsumerGroup, FilterServerConsumerGroup,
+	case DefaultConsumerGroup, DefaultProducerGroup, ToolsConsumerGroup, ScheduleConsumerGroup,
+		FilterServerConsumerGroup,
 		MonitorConsumerGroup, InnerProducerGroup, SelfTestProducerGroup, SelfTestConsumerGroup, HTTPProxyGroup,
 		APIPermissionGroup, APIOwnerGroup, APIPullGroup, TransGroup:
 		return true

@@ -33,7 +33,8 @@ func TestValidateTopic(t *testing.T) {
 	f("", "The specified topic is blank.")
 	f(" \t ", "The specified topic is blank.")
 	f("ns%topic|a-b_C9", "")
-	for _, topic := range []string{"a.b", "../../x", "a/b", "a\\b", "tôpic", "中", "a\x00b", "a b", "a+b", "a\n"} {
+	for _, topic := range []string{"a.b", "../../x", "a/b", "a\\b", "tôpic", "中", "a\x00b", "a b", "a+b",
+		"a\n"} {
 		f(topic, illegal(topic))
 	}
 }

@@ -13,8 +13,8 @@ const (
 	PropValueSeparator = 2
 )
 
-// NextProperty takes the first property off props. Entries that Java skips are skipped: those without a separator,
-// with an empty name or an empty value. ok is false at the end. The value may hold further \x01.
+// NextProperty takes the first property off props. Entries that Java skips are skipped: those without a
+// separator, with an empty name or an empty value. ok is false at the end. The value may hold further \x01.
 func NextProperty(props []byte) (name, value, rest []byte, ok bool) {
 	for len(props) > 0 {
 		entry := props
@@ -30,7 +30,8 @@ func NextProperty(props []byte) (name, value, rest []byte, ok bool) {
 	return nil, nil, nil, false
 }
 
-// EachProperty ranges over the properties in their order, duplicates included; the last of a name is the valid one.
+// EachProperty ranges over the properties in their order, duplicates included; the last of a name is the
+// valid one.
 func EachProperty(props []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for {
@@ -57,8 +58,8 @@ func LookupProperty(props []byte, name string) (value []byte, ok bool) {
 	}
 }
 
-// AppendProperty appends a property to the properties string dst and ends it with \x02; a missing \x02 before it is
-// added. A property with an empty name or value is left out, since no reader would see it.
+// AppendProperty appends a property to the properties string dst and ends it with \x02; a missing \x02 before
+// it is added. A property with an empty name or value is left out, since no reader would see it.
 func AppendProperty[V string | []byte](dst []byte, name string, value V) []byte {
 	if len(name) == 0 || len(value) == 0 {
 		return dst
@@ -72,8 +73,9 @@ func AppendProperty[V string | []byte](dst []byte, name string, value V) []byte 
 	return append(dst, PropValueSeparator)
 }
 
-// RemoveProperty appends to the properties string dst all of props but those with one of the names. To work in place
-// pass props[:0:len(props)]: what is kept moves towards the front, and nothing behind props is touched.
+// RemoveProperty appends to the properties string dst all of props but those with one of the names. To work
+// in place pass props[:0:len(props)]: what is kept moves towards the front, and nothing behind props is
+// touched.
 func RemoveProperty(dst, props []byte, names ...string) []byte {
 	for {
 		name, value, rest, ok := NextProperty(props)
@@ -103,8 +105,8 @@ func ParseProperties(props []byte) map[string]string {
 	return m
 }
 
-// EncodeProperties makes a properties string of a map, in the order of the names, so that equal maps give equal
-// bytes. Java's order is that of its hash map and means nothing.
+// EncodeProperties makes a properties string of a map, in the order of the names, so that equal maps give
+// equal bytes. Java's order is that of its hash map and means nothing.
 func EncodeProperties(m map[string]string) []byte {
 	n := 0
 	for name, value := range m {

@@ -27,15 +27,15 @@ const (
 	recordBornHostAt    = 48
 )
 
-// ErrCorrupt marks bytes that are no record: a length out of bounds, an unknown magic code, a checksum that does not
-// fit. The store wraps it with file and position.
+// ErrCorrupt marks bytes that are no record: a length out of bounds, an unknown magic code, a checksum that
+// does not fit. The store wraps it with file and position.
 var ErrCorrupt = errors.New("codec: corrupt record")
 
 // IsCorrupt tells whether err says that stored bytes are damaged.
 func IsCorrupt(err error) bool { return errors.Is(err, ErrCorrupt) }
 
-// Record is a view of one CommitLog record. Body, Topic and Properties alias the bytes it was parsed from; Message
-// makes a copy that lasts.
+// Record is a view of one CommitLog record. Body, Topic and Properties alias the bytes it was parsed from;
+// Message makes a copy that lasts.
 type Record struct {
 	TotalSize                 int
 	Magic                     uint32
@@ -56,7 +56,8 @@ type Record struct {
 	Properties                []byte
 }
 
-// IsBlank tells that the record only says how many bytes remain in the file: TotalSize. Its other fields are zero.
+// IsBlank tells that the record only says how many bytes remain in the file: TotalSize. Its other fields are
+// zero.
 func (r *Record) IsBlank() bool { return r.Magic == MagicBlank }
 
 // TransactionState is the transaction bits of SysFlag.
@@ -65,9 +66,9 @@ func (r *Record) TransactionState() int32 { return r.SysFlag & SysFlagTransactio
 // Property is the value of a property; nil, false when there is none.
 func (r *Record) Property(name string) ([]byte, bool) { return LookupProperty(r.Properties, name) }
 
-// ParseRecord reads the record at the start of b without copying or allocating. Every length is checked against
-// TotalSize and that against b; whatever does not fit, and with checkCRC a body that does not match its checksum, is
-// ErrCorrupt. A blank record is no error; its TotalSize, at least 8, may reach beyond b.
+// ParseRecord reads the record at the start of b without copying or allocating. Every length is checked
+// against TotalSize and that against b; whatever does not fit, and with checkCRC a body that does not match
+// its checksum, is ErrCorrupt. A blank record is no error; its TotalSize, at least 8, may reach beyond b.
 func ParseRecord(b []byte, checkCRC bool) (r Record, err error) {
 	be := binary.BigEndian
 	if len(b) < BlankRecordBytes {
@@ -215,8 +216,8 @@ func PatchRecord(rec []byte, q QueueOffset, p PhyOffset, storeTimestamp int64) {
 	be.PutUint64(rec[at:], uint64(storeTimestamp))
 }
 
-// RecordSize reads the size and the magic code of the record at the start of b, which has at least 8 bytes, without
-// judging them.
+// RecordSize reads the size and the magic code of the record at the start of b, which has at least 8 bytes,
+// without judging them.
 func RecordSize(b []byte) (size int, magic uint32) {
 	return int(int32(binary.BigEndian.Uint32(b))), binary.BigEndian.Uint32(b[4:])
 }

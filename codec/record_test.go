@@ -18,8 +18,8 @@ func vectorMessage() *Message {
 		BornHost: netip.MustParseAddrPort("1.2.3.4:5"), StoreHost: netip.MustParseAddrPort("10.0.0.1:10911")}
 }
 
-// TestRecordVector is the message of spec messages.md §16. Java's encoder copies the CRC of the message, 0 there; ours
-// computes it.
+// TestRecordVector is the message of spec messages.md §16. Java's encoder copies the CRC of the message, 0
+// there; ours computes it.
 func TestRecordVector(t *testing.T) {
 	want := unhex(t, "0000006A DAA320A7 00000000 00000000 00000000 0000000000000000 0000001122334455 00000000"+
 		"0000000000000000 01020304 00000005 0000000000000000 0A000001 00002A9F 00000000 0000000000000000"+
@@ -127,8 +127,8 @@ func TestBlankRecord(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
-// TestRecordCorruption changes every byte of a record in turn: a length is never believed beyond the bytes there are,
-// and a view never leaves them.
+// TestRecordCorruption changes every byte of a record in turn: a length is never believed beyond the bytes
+// there are, and a view never leaves them.
 func TestRecordCorruption(t *testing.T) {
 	m := vectorMessage()
 	m.BornHost = netip.MustParseAddrPort("[2001:db8::1]:1")

@@ -2,8 +2,8 @@ package codec
 
 import "strconv"
 
-// Request codes (Java RequestCode; spec request-codes.md says what each carries). They are untyped, so that they
-// compare with Command.Code and go into a header of either width.
+// Request codes (Java RequestCode; spec request-codes.md says what each carries). They are untyped, so that
+// they compare with Command.Code and go into a header of either width.
 
 // Produce.
 const (
@@ -376,8 +376,8 @@ var requestCodeNames = map[int]string{
 	ReqBatchAckMessage:                      "BATCH_ACK_MESSAGE",
 }
 
-// RequestCodeName is the name of a request code in Java's spelling, for logs and metrics; the number as text when Java
-// has no such code.
+// RequestCodeName is the name of a request code in Java's spelling, for logs and metrics; the number as text
+// when Java has no such code.
 func RequestCodeName(code int) string {
 	if name, ok := requestCodeNames[code]; ok {
 		return name
@@ -388,8 +388,8 @@ func RequestCodeName(code int) string {
 // popCodeHighBits is what a 16-bit code field loses of the POP codes 200050 to 200151.
 const popCodeHighBits = 0x30000
 
-// NormalizeRequestCode restores a POP code that the binary header has cut to 16 bits (200050 arrives as 3442; spec
-// wire.md §3). Java answers 3 to such a request; we serve it. All other codes are returned unchanged.
+// NormalizeRequestCode restores a POP code that the binary header has cut to 16 bits (200050 arrives as 3442;
+// spec wire.md §3). Java answers 3 to such a request; we serve it. All other codes are returned unchanged.
 func NormalizeRequestCode(code int, t SerializeType) int {
 	if t != SerializeROCKETMQ {
 		return code

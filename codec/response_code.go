@@ -2,8 +2,8 @@ package codec
 
 import "strconv"
 
-// Response codes (Java RemotingSysResponseCode and ResponseCode; spec request-codes.md §0). Untyped like the request
-// codes.
+// Response codes (Java RemotingSysResponseCode and ResponseCode; spec request-codes.md §0). Untyped like the
+// request codes.
 const (
 	RespRPCTimeOut                           = -1006
 	RespRPCSendToChannelFailed               = -1004
@@ -149,8 +149,8 @@ var responseCodeNames = map[int]string{
 	RespPolicyNotExist:                       "POLICY_NOT_EXIST",
 }
 
-// ResponseCodeName is the name of a response code in Java's spelling (that of 5.x for 209 to 211); the number as text
-// when Java has no such code.
+// ResponseCodeName is the name of a response code in Java's spelling (that of 5.x for 209 to 211); the number
+// as text when Java has no such code.
 func ResponseCodeName(code int) string {
 	if name, ok := responseCodeNames[code]; ok {
 		return name

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// responseWriter appends one answer field by field, in either header encoding, without a Command in between. The
-// binary form has the remark before the fields, JSON has it behind them.
+// responseWriter appends one answer field by field, in either header encoding, without a Command in between.
+// The binary form has the remark before the fields, JSON has it behind them.
 type responseWriter struct {
 	dst    []byte
 	start  int // of the frame
@@ -120,15 +120,15 @@ func (w *responseWriter) finish(bodyLen int) []byte {
 }
 
 // SendResponse is the answer to a send (Java SendMessageResponseHeader). With a code other than RespSuccess,
-// RespFlushDiskTimeout, RespFlushSlaveTimeout or RespSlaveNotAvailable nothing is stored, and only Region and TraceOn
-// are written.
+// RespFlushDiskTimeout, RespFlushSlaveTimeout or RespSlaveNotAvailable nothing is stored, and only Region and
+// TraceOn are written.
 type SendResponse struct {
 	Code          int
 	Remark        string
 	StoreHost     netip.AddrPort
 	PhyOffset     PhyOffset   // with StoreHost the message id
 	MorePhyOffset []PhyOffset // of the further messages of a batch; their ids follow, joined by ","
-	MsgID         []byte      // written in place of the offset message id if not nil; "0" answers an unstored reply
+	MsgID         []byte      // if not nil, instead of the offset message id; "0" answers an unstored reply
 	QueueID       int32
 	QueueOffset   QueueOffset // of the first message
 	TransactionID []byte      // the unique key; left out when empty

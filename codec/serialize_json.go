@@ -12,8 +12,8 @@ import (
 // maxJSONDepth bounds the nesting of values that are skipped over in a header.
 const maxJSONDepth = 32
 
-// headerScanner walks a JSON header in place. It takes what Java's fastjson takes in a header: whitespace, any key
-// order, unknown keys, numbers as strings, extFields values that are no strings.
+// headerScanner walks a JSON header in place. It takes what Java's fastjson takes in a header: whitespace,
+// any key order, unknown keys, numbers as strings, extFields values that are no strings.
 type headerScanner struct {
 	b []byte
 	i int
@@ -42,8 +42,8 @@ func (s *headerScanner) nextSlow() byte {
 	return 0
 }
 
-// stringEnd finds the quote that ends a string whose content starts at i; -1 if there is none. It looks at eight bytes
-// at a time: header values are mostly ids and properties of 16 to 200 bytes.
+// stringEnd finds the quote that ends a string whose content starts at i; -1 if there is none. It looks at
+// eight bytes at a time: header values are mostly ids and properties of 16 to 200 bytes.
 func stringEnd(b []byte, i int) (end int, escaped bool) {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for i+8 <= len(b) {
@@ -230,8 +230,9 @@ func (c *Command) decodeJSON(h []byte) error {
 	return nil
 }
 
-// decodeJSONFields reads the object extFields. Its members are taken by a loop for compact text with string values,
-// which is what all clients send; from the first member that is not so on, the tolerant scanner goes on.
+// decodeJSONFields reads the object extFields. Its members are taken by a loop for compact text with string
+// values, which is what all clients send; from the first member that is not so on, the tolerant scanner goes
+// on.
 func (c *Command) decodeJSONFields(s *headerScanner) error {
 	if s.open('}') {
 		return nil
@@ -239,7 +240,7 @@ func (c *Command) decodeJSONFields(s *headerScanner) error {
 	fields := c.Fields // in a local: no store to the heap per field
 	for {
 		key, value, escaped, end := compactMember(s.b, s.i)
-		if end < 0 {
+		if end < 0 || len(fields) == MaxFields {
 			break
 		}
 		fields = append(fields, Field{Key: key, Value: value, Escaped: escaped})
@@ -259,6 +260,9 @@ func (c *Command) decodeJSONFields(s *headerScanner) error {
 		if err != nil {
 			return err
 		}
+		if len(c.Fields) == MaxFields {
+			return s.fail("too many extFields")
+		}
 		if !isNull {
 			c.Fields = append(c.Fields, Field{Key: key, Value: raw, Escaped: escaped})
 		}
@@ -268,8 +272,8 @@ func (c *Command) decodeJSONFields(s *headerScanner) error {
 	}
 }
 
-// compactMember reads "key":"value" at i, without blanks, up to the comma or bracket behind it, whose position is end;
-// -1 if the text is not of that form.
+// compactMember reads "key":"value" at i, without blanks, up to the comma or bracket behind it, whose
+// position is end; -1 if the text is not of that form.
 func compactMember(b []byte, i int) (key, value []byte, escaped bool, end int) {
 	if i+6 >= len(b) || b[i] != '"' {
 		return nil, nil, false, -1
@@ -455,8 +459,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// appendJSON writes the header with Java's keys in Java's order; client-go and the C++ client read it by hand, so
-// it stays compact.
+// appendJSON writes the header with Java's keys in Java's order; client-go and the C++ client read it by
+// hand, so it stays compact.
 func (c *Command) appendJSON(dst []byte) []byte {
 	dst = append(dst, `{"code":`...)
 	dst = strconv.AppendInt(dst, int64(c.Code), 10)
@@ -498,8 +502,8 @@ func appendJSONString(dst, s []byte) []byte {
 	return append(appendJSONEscaped(append(dst, '"'), s), '"')
 }
 
-// appendJSONEscaped writes the content of a JSON string as fastjson does: control characters, quote and backslash
-// escaped, the rest raw.
+// appendJSONEscaped writes the content of a JSON string as fastjson does: control characters, quote and
+// backslash escaped, the rest raw.
 func appendJSONEscaped[T string | []byte](dst []byte, s T) []byte {
 	start := 0
 	for i := range len(s) {

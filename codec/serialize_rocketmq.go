@@ -12,7 +12,8 @@ const rocketmqFixedBytes = 21
 // decodeROCKETMQ reads the binary header (spec wire.md §3).
 func (c *Command) decodeROCKETMQ(h []byte) error {
 	if len(h) < rocketmqFixedBytes {
-		return fmt.Errorf("%w: binary header of %d bytes, at least %d needed", ErrMalformed, len(h), rocketmqFixedBytes)
+		return fmt.Errorf("%w: binary header of %d bytes, at least %d", ErrMalformed, len(h),
+			rocketmqFixedBytes)
 	}
 	c.Code = int(int16(binary.BigEndian.Uint16(h)))
 	c.Language = LanguageCode(h[2])
@@ -63,6 +64,9 @@ func (c *Command) decodeROCKETMQFields(b []byte) error {
 		b = b[valueLen:]
 		if !ascii && (!utf8.Valid(key) || !utf8.Valid(value)) {
 			return fmt.Errorf("%w: field %q is not UTF-8", ErrMalformed, key)
+		}
+		if len(fields) == MaxFields {
+			return fmt.Errorf("%w: more than %d extFields", ErrMalformed, MaxFields)
 		}
 		if keyLen > 0 && valueLen > 0 { // a zero length is Java's null
 			fields = append(fields, Field{Key: key, Value: value})

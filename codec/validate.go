@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Length limits of names in characters (Java TopicValidator). The store refuses a topic beyond MaxTopicLength unless it
-// is a retry topic, whatever MaxRetryTopicLength says (spec messages.md §7).
+// Length limits of names in characters (Java TopicValidator). The store refuses a topic beyond MaxTopicLength
+// unless it is a retry topic, whatever MaxRetryTopicLength says (spec messages.md §7).
 const (
 	MaxTopicLength      = 127
 	MaxRetryTopicLength = 255
@@ -20,9 +20,9 @@ type NameError struct{ Remark string }
 // Error is the remark for the answer.
 func (e *NameError) Error() string { return e.Remark }
 
-// ValidateTopic checks a topic name as Java's TopicValidator.validateTopic does: not blank, letters, digits and %|_-
-// only, at most MaxTopicLength characters, MaxRetryTopicLength for retry and dead-letter topics. The error is a
-// *NameError with Java's remark.
+// ValidateTopic checks a topic name as Java's TopicValidator.validateTopic does: not blank, letters, digits
+// and %|_- only, at most MaxTopicLength characters, MaxRetryTopicLength for retry and dead-letter topics. The
+// error is a *NameError with Java's remark.
 func ValidateTopic(topic string) error {
 	if isBlank(topic) {
 		return &NameError{"The specified topic is blank."}
@@ -67,7 +67,8 @@ func isBlank(s string) bool { return strings.TrimFunc(s, unicode.IsSpace) == "" 
 func validNameChars(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '%', c == '|', c == '_', c == '-':
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '%', c == '|', c == '_',
+			c == '-':
 		default:
 			return false
 		}

@@ -17,23 +17,29 @@ const (
 	Version533         = AnnouncedVersion
 )
 
-// versionRun is a row of Java's MQVersion enum: the releases major.minor.first to major.minor.last, each preceded by
-// its snapshot.
+// versionRun is a row of Java's MQVersion enum: the releases major.minor.first to major.minor.last, each
+// preceded by its snapshot.
 type versionRun struct{ major, minor, first, last int }
 
 // earlyVersions are the 16 names before the releases come in pairs.
-var earlyVersions = [...]string{"V3_0_0_SNAPSHOT", "V3_0_0_ALPHA1", "V3_0_0_BETA1", "V3_0_0_BETA2", "V3_0_0_BETA3",
-	"V3_0_0_BETA4", "V3_0_0_BETA5", "V3_0_0_BETA6_SNAPSHOT", "V3_0_0_BETA6", "V3_0_0_BETA7_SNAPSHOT", "V3_0_0_BETA7",
+var earlyVersions = [...]string{"V3_0_0_SNAPSHOT", "V3_0_0_ALPHA1", "V3_0_0_BETA1", "V3_0_0_BETA2",
+	"V3_0_0_BETA3",
+	"V3_0_0_BETA4", "V3_0_0_BETA5", "V3_0_0_BETA6_SNAPSHOT", "V3_0_0_BETA6", "V3_0_0_BETA7_SNAPSHOT",
+	"V3_0_0_BETA7",
 	"V3_0_0_BETA8_SNAPSHOT", "V3_0_0_BETA8", "V3_0_0_BETA9_SNAPSHOT", "V3_0_0_BETA9", "V3_0_0_FINAL"}
 
 // versionRuns is the rest of the enum in order.
-var versionRuns = [...]versionRun{{3, 0, 1, 15}, {3, 1, 0, 9}, {3, 2, 0, 9}, {3, 3, 1, 9}, {3, 4, 1, 9}, {3, 5, 1, 9},
-	{3, 6, 1, 9}, {3, 7, 1, 9}, {3, 8, 1, 9}, {3, 9, 1, 9}, {4, 0, 0, 9}, {4, 1, 0, 9}, {4, 2, 0, 9}, {4, 3, 0, 9},
-	{4, 4, 0, 9}, {4, 5, 0, 9}, {4, 6, 0, 9}, {4, 7, 0, 9}, {4, 8, 0, 9}, {4, 9, 0, 9}, {5, 0, 0, 9}, {5, 1, 0, 9},
-	{5, 2, 0, 9}, {5, 3, 0, 9}, {5, 4, 0, 9}, {5, 5, 0, 9}, {5, 6, 0, 9}, {5, 7, 0, 9}, {5, 8, 0, 9}, {5, 9, 0, 9}}
+var versionRuns = [...]versionRun{{3, 0, 1, 15}, {3, 1, 0, 9}, {3, 2, 0, 9}, {3, 3, 1, 9}, {3, 4, 1, 9}, {3,
+	5, 1, 9},
+	{3, 6, 1, 9}, {3, 7, 1, 9}, {3, 8, 1, 9}, {3, 9, 1, 9}, {4, 0, 0, 9}, {4, 1, 0, 9}, {4, 2, 0, 9}, {4, 3, 0,
+		9},
+	{4, 4, 0, 9}, {4, 5, 0, 9}, {4, 6, 0, 9}, {4, 7, 0, 9}, {4, 8, 0, 9}, {4, 9, 0, 9}, {5, 0, 0, 9}, {5, 1, 0,
+		9},
+	{5, 2, 0, 9}, {5, 3, 0, 9}, {5, 4, 0, 9}, {5, 5, 0, 9}, {5, 6, 0, 9}, {5, 7, 0, 9}, {5, 8, 0, 9}, {5, 9, 0,
+		9}}
 
-// VersionName is Java's name of an MQVersion ordinal, such as "V5_3_3"; "HIGHER_VERSION" for what the enum does not
-// have (Java MQVersion.getVersionDesc).
+// VersionName is Java's name of an MQVersion ordinal, such as "V5_3_3"; "HIGHER_VERSION" for what the enum
+// does not have (Java MQVersion.getVersionDesc).
 func VersionName(ordinal int) string {
 	if ordinal < 0 {
 		return "HIGHER_VERSION"

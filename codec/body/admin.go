@@ -2,7 +2,8 @@ package body
 
 import "skylark/codec"
 
-// KVTable is a table of texts: GET_BROKER_RUNTIME_INFO (28), GET_KVLIST_BY_NAMESPACE (219), REGISTER_BROKER's answer.
+// KVTable is a table of texts: GET_BROKER_RUNTIME_INFO (28), GET_KVLIST_BY_NAMESPACE (219), REGISTER_BROKER's
+// answer.
 type KVTable struct {
 	Table map[string]string `json:"table"`
 }
@@ -32,15 +33,15 @@ type BrokerStatsData struct {
 	StatsMinute *BrokerStatsItem `json:"statsMinute"`
 }
 
-// ConsumerOffsetSerializeWrapper answers GET_ALL_CONSUMER_OFFSET (43), and is the text of consumerOffset.json: offsets
-// by "topic@group" and queue id. 4.9 has no DataVersion.
+// ConsumerOffsetSerializeWrapper answers GET_ALL_CONSUMER_OFFSET (43), and is the text of
+// consumerOffset.json: offsets by "topic@group" and queue id. 4.9 has no DataVersion.
 type ConsumerOffsetSerializeWrapper struct {
 	DataVersion *DataVersion                           `json:"dataVersion"`
 	OffsetTable map[string]map[int32]codec.QueueOffset `json:"offsetTable"`
 }
 
-// DelayOffsetSerializeWrapper answers GET_ALL_DELAY_OFFSET (45), and is the text of delayOffset.json: offsets by delay
-// level. 4.9 has no DataVersion.
+// DelayOffsetSerializeWrapper answers GET_ALL_DELAY_OFFSET (45), and is the text of delayOffset.json: offsets
+// by delay level. 4.9 has no DataVersion.
 type DelayOffsetSerializeWrapper struct {
 	DataVersion *DataVersion                `json:"dataVersion"`
 	OffsetTable map[int32]codec.QueueOffset `json:"offsetTable"`

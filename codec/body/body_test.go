@@ -45,7 +45,8 @@ func TestShapes(t *testing.T) {
 			`{"brokerOffset":0,"consumerOffset":0,"lastTimestamp":0,"pullOffset":0}}}`)
 	f(body.ResetOffsetBody{OffsetTable: map[body.MessageQueue]codec.QueueOffset{mq: 5}},
 		`{"offsetTable":{{"brokerName":"b","queueId":3,"topic":"T"}:5}}`)
-	f(body.ResetOffsetBodyForC{OffsetTable: []body.MessageQueueForC{{BrokerName: "b", Offset: 2, QueueID: 1, Topic: "T"}}},
+	f(body.ResetOffsetBodyForC{OffsetTable: []body.MessageQueueForC{{BrokerName: "b", Offset: 2, QueueID: 1,
+		Topic: "T"}}},
 		`{"offsetTable":[{"brokerName":"b","offset":2,"queueId":1,"topic":"T"}]}`)
 	f(body.LockBatchRequestBody{ClientID: "c", ConsumerGroup: "g", MQSet: []body.MessageQueue{mq}},
 		`{"clientId":"c","consumerGroup":"g","mqSet":[{"brokerName":"b","queueId":3,"topic":"T"}],`+
@@ -55,10 +56,12 @@ func TestShapes(t *testing.T) {
 		`{"consumerTable":{},"messageQueueTable":{{"brokerName":"b","queueId":3,"topic":"T"}:1}}`)
 	f(body.QueryCorrectionOffsetBody{CorrectionOffsets: map[int32]codec.QueueOffset{0: 5, -1: 6}},
 		`{"correctionOffsets":{-1:6,0:5}}`)
-	f(body.ConsumerOffsetSerializeWrapper{OffsetTable: map[string]map[int32]codec.QueueOffset{"T@g": {1: 7, 0: 5}}},
+	f(body.ConsumerOffsetSerializeWrapper{OffsetTable: map[string]map[int32]codec.QueueOffset{"T@g": {1: 7,
+		0: 5}}},
 		`{"offsetTable":{"T@g":{0:5,1:7}}}`)
 	f(body.ConsumerConnection{ConnectionSet: []*body.Connection{{ClientAddr: "ip:1", ClientID: "c",
-		Language: codec.LanguageGo, Version: 479}}, ConsumeType: body.ConsumePassively, MessageModel: body.Clustering,
+		Language: codec.LanguageGo, Version: 479}}, ConsumeType: body.ConsumePassively,
+		MessageModel:     body.Clustering,
 		ConsumeFromWhere: body.FromLastOffset}, `{"connectionSet":[{"clientAddr":"ip:1","clientId":"c",`+
 		`"language":"GO","version":479}],"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET",`+
 		`"consumeType":"CONSUME_PASSIVELY","messageModel":"CLUSTERING","subscriptionTable":{}}`)
@@ -67,8 +70,9 @@ func TestShapes(t *testing.T) {
 		Topic: "T"}}}, `{"acks":[{"b":"AQI=","c":"g","it":1,"pt":2,"q":3,"r":"0","rq":4,"so":5,"t":"T"}],`+
 		`"brokerName":"b"}`)
 	f(body.BrokerStatsData{StatsDay: &body.BrokerStatsItem{}, StatsHour: &body.BrokerStatsItem{},
-		StatsMinute: &body.BrokerStatsItem{AvgPT: 1, Sum: 2, TPS: 0.5}}, `{"statsDay":{"avgpt":0.0,"sum":0,"tps":0.0},`+
-		`"statsHour":{"avgpt":0.0,"sum":0,"tps":0.0},"statsMinute":{"avgpt":1.0,"sum":2,"tps":0.5}}`)
+		StatsMinute: &body.BrokerStatsItem{AvgPT: 1, Sum: 2, TPS: 0.5}},
+		`{"statsDay":{"avgpt":0.0,"sum":0,"tps":0.0},`+
+			`"statsHour":{"avgpt":0.0,"sum":0,"tps":0.0},"statsMinute":{"avgpt":1.0,"sum":2,"tps":0.5}}`)
 	f(body.EpochEntryCache{EpochList: []*body.EpochEntry{{EndOffset: math.MaxInt64, Epoch: 1}}, BrokerName: "b",
 		ClusterName: "c"}, `{"brokerId":0,"brokerName":"b","clusterName":"c","epochList":[{"endOffset":`+
 		`9223372036854775807,"epoch":1,"startOffset":0}],"maxOffset":0}`)
@@ -82,12 +86,14 @@ func TestShapes(t *testing.T) {
 		`{"messageQueueAssignments":[]}`)
 	f(body.KVTable{Table: map[string]string{"b": "2", "a": "1"}}, `{"table":{"a":"1","b":"2"}}`)
 	f(body.TopicList{TopicList: []string{"T"}}, `{"topicList":["T"]}`)
-	f(body.ClusterInfo{BrokerAddrTable: map[string]*body.BrokerData{"b": {BrokerAddrs: map[int64]string{0: "a:1"},
-		BrokerName: "b", Cluster: "C"}}, ClusterAddrTable: map[string][]string{"C": {"b"}}},
+	f(body.ClusterInfo{BrokerAddrTable: map[string]*body.BrokerData{"b": {
+		BrokerAddrs: map[int64]string{0: "a:1"},
+		BrokerName:  "b", Cluster: "C"}}, ClusterAddrTable: map[string][]string{"C": {"b"}}},
 		`{"brokerAddrTable":{"b":{"brokerAddrs":{0:"a:1"},"brokerName":"b","cluster":"C",`+
 			`"enableActingMaster":false}},"clusterAddrTable":{"C":["b"]}}`)
-	f(body.ACLInfo{Subject: "User:alice", Policies: []*body.ACLPolicy{{PolicyType: "Custom", Entries: []*body.ACLEntry{
-		{Resource: "Topic:foo*", Actions: []string{"Pub"}, Decision: "Allow"}}}}},
+	f(body.ACLInfo{Subject: "User:alice", Policies: []*body.ACLPolicy{{PolicyType: "Custom",
+		Entries: []*body.ACLEntry{
+			{Resource: "Topic:foo*", Actions: []string{"Pub"}, Decision: "Allow"}}}}},
 		`{"policies":[{"entries":[{"actions":["Pub"],"decision":"Allow","resource":"Topic:foo*"}],`+
 			`"policyType":"Custom"}],"subject":"User:alice"}`)
 }
@@ -149,7 +155,8 @@ func fillString(v reflect.Value, n int) {
 // TestBodiesRoundTrip fills every body and reads it back from both encodings.
 func TestBodiesRoundTrip(t *testing.T) {
 	prototypes := []any{body.OffsetMovedEvent{}, body.ColdDataFlowCtrInfo{}, body.CheckRocksDBCQWriteResult{},
-		body.KVConfigSerializeWrapper{}, body.TopicQueueMappingSerializeWrapper{}, body.TopicRemappingDetailWrapper{},
+		body.KVConfigSerializeWrapper{}, body.TopicQueueMappingSerializeWrapper{},
+		body.TopicRemappingDetailWrapper{},
 		body.ResetOffsetBodyForC{}, body.RoleChangeNotifyEntry{}, body.SubscriptionGroupList{},
 		body.TopicConfigSerializeWrapper{}}
 	for _, s := range shapes {
@@ -172,7 +179,8 @@ func TestBodiesRoundTrip(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	var w body.SubscriptionGroupWrapper
-	require.NoError(t, body.Decode([]byte(`{"subscriptionGroupTable":{"g":{"groupName":"g","retryMaxTimes":3}}}`), &w))
+	require.NoError(t,
+		body.Decode([]byte(`{"subscriptionGroupTable":{"g":{"groupName":"g","retryMaxTimes":3}}}`), &w))
 	want := body.NewSubscriptionGroupConfig("g")
 	want.RetryMaxTimes = 3
 	require.Equal(t, want, w.SubscriptionGroupTable["g"])
@@ -185,7 +193,8 @@ func TestDefaults(t *testing.T) {
 
 	var r body.ConsumeMessageDirectlyResult
 	require.NoError(t, body.Decode([]byte(`{"consumeResult":4}`), &r), "client-go sends the ordinal")
-	require.Equal(t, body.ConsumeMessageDirectlyResult{AutoCommit: true, ConsumeResult: body.ResultThrowException}, r)
+	require.Equal(t, body.ConsumeMessageDirectlyResult{AutoCommit: true,
+		ConsumeResult: body.ResultThrowException}, r)
 
 	var m body.LogicQueueMappingItem
 	require.NoError(t, body.Decode([]byte(`{}`), &m))
@@ -224,8 +233,9 @@ func TestBitSet(t *testing.T) {
 
 func TestBatchAckLongNames(t *testing.T) {
 	var b body.BatchAckMessageRequestBody
-	require.NoError(t, body.Decode([]byte(`{"acks":[{"bitSet":"AQI=","consumerGroup":"g","topic":"T","retry":"1",`+
-		`"startOffset":5,"queueId":1,"reviveQueueId":2,"popTime":3,"invisibleTime":4}]}`), &b))
+	require.NoError(t,
+		body.Decode([]byte(`{"acks":[{"bitSet":"AQI=","consumerGroup":"g","topic":"T","retry":"1",`+
+			`"startOffset":5,"queueId":1,"reviveQueueId":2,"popTime":3,"invisibleTime":4}]}`), &b))
 	require.Equal(t, &body.BatchAck{BitSet: body.BitSet{1, 2}, ConsumerGroup: "g", InvisibleTime: 4, PopTime: 3,
 		QueueID: 1, Retry: "1", ReviveQueueID: 2, StartOffset: 5, Topic: "T"}, b.Acks[0])
 }

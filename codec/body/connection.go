@@ -43,7 +43,8 @@ type GetConsumerListByGroupResponseBody struct {
 	ConsumerIDList []string `json:"consumerIdList"`
 }
 
-// ConsumerRunningInfo is what a client says about itself (307). The broker passes it on unread; this is for tools.
+// ConsumerRunningInfo is what a client says about itself (307). The broker passes it on unread; this is for
+// tools.
 type ConsumerRunningInfo struct {
 	Jstack           string                                `json:"jstack,omitnull"`
 	MQPopTable       map[MessageQueue]*PopProcessQueueInfo `json:"mqPopTable"`

@@ -18,12 +18,13 @@ import (
 	"skylark/codec/fastjson"
 )
 
-// shape is what the header and the body of a request code are bound to, for requests and for answers with code 0. A
-// nil header has no fields of its own; a nil body is none, or none that is JSON.
+// shape is what the header and the body of a request code are bound to, for requests and for answers with
+// code 0. A nil header has no fields of its own; a nil body is none, or none that is JSON.
 type shape struct{ reqHeader, reqBody, respHeader, respBody any }
 
 var shapes = map[int]shape{
-	codec.ReqQueryMessage: {reqHeader: codec.QueryMessageRequestHeader{}, respHeader: codec.QueryMessageResponseHeader{}},
+	codec.ReqQueryMessage: {reqHeader: codec.QueryMessageRequestHeader{},
+		respHeader: codec.QueryMessageResponseHeader{}},
 	codec.ReqQueryConsumerOffset: {reqHeader: codec.QueryConsumerOffsetRequestHeader{},
 		respHeader: codec.OffsetResponseHeader{}},
 	codec.ReqUpdateConsumerOffset: {reqHeader: codec.UpdateConsumerOffsetRequestHeader{}},
@@ -36,8 +37,10 @@ var shapes = map[int]shape{
 	codec.ReqGetBrokerRuntimeInfo: {respBody: body.KVTable{}},
 	codec.ReqSearchOffsetByTimestamp: {reqHeader: codec.SearchOffsetRequestHeader{},
 		respHeader: codec.OffsetResponseHeader{}},
-	codec.ReqGetMaxOffset: {reqHeader: codec.GetMaxOffsetRequestHeader{}, respHeader: codec.OffsetResponseHeader{}},
-	codec.ReqGetMinOffset: {reqHeader: codec.TopicQueueRequestHeader{}, respHeader: codec.OffsetResponseHeader{}},
+	codec.ReqGetMaxOffset: {reqHeader: codec.GetMaxOffsetRequestHeader{},
+		respHeader: codec.OffsetResponseHeader{}},
+	codec.ReqGetMinOffset: {reqHeader: codec.TopicQueueRequestHeader{},
+		respHeader: codec.OffsetResponseHeader{}},
 	codec.ReqGetEarliestMsgStoreTime: {reqHeader: codec.TopicQueueRequestHeader{},
 		respHeader: codec.GetEarliestMsgStoreTimeResponseHeader{}},
 	codec.ReqViewMessageByID:     {reqHeader: codec.ViewMessageRequestHeader{}},
@@ -59,8 +62,9 @@ var shapes = map[int]shape{
 	codec.ReqPutKVConfig:          {reqHeader: codec.PutKVConfigRequestHeader{}},
 	codec.ReqGetKVConfig: {reqHeader: codec.KVConfigRequestHeader{},
 		respHeader: codec.GetKVConfigResponseHeader{}},
-	codec.ReqDeleteKVConfig:       {reqHeader: codec.KVConfigRequestHeader{}},
-	codec.ReqGetKVListByNamespace: {reqHeader: codec.GetKVListByNamespaceRequestHeader{}, respBody: body.KVTable{}},
+	codec.ReqDeleteKVConfig: {reqHeader: codec.KVConfigRequestHeader{}},
+	codec.ReqGetKVListByNamespace: {reqHeader: codec.GetKVListByNamespaceRequestHeader{},
+		respBody: body.KVTable{}},
 	codec.ReqRegisterBroker: {reqHeader: codec.RegisterBrokerRequestHeader{}, reqBody: body.RegisterBrokerBody{},
 		respHeader: codec.RegisterBrokerResponseHeader{}, respBody: body.KVTable{}},
 	codec.ReqUnregisterBroker: {reqHeader: codec.UnregisterBrokerRequestHeader{}},
@@ -69,7 +73,8 @@ var shapes = map[int]shape{
 	codec.ReqGetBrokerClusterInfo:             {respBody: body.ClusterInfo{}},
 	codec.ReqUpdateAndCreateSubscriptionGroup: {reqBody: body.SubscriptionGroupConfig{}},
 	codec.ReqGetAllSubscriptionGroupConfig:    {respBody: body.SubscriptionGroupWrapper{}},
-	codec.ReqGetTopicStatsInfo:                {reqHeader: codec.TopicRequestHeader{}, respBody: body.TopicStatsTable{}},
+	codec.ReqGetTopicStatsInfo: {reqHeader: codec.TopicRequestHeader{},
+		respBody: body.TopicStatsTable{}},
 	codec.ReqGetConsumerConnectionList: {reqHeader: codec.ConsumerGroupRequestHeader{},
 		respBody: body.ConsumerConnection{}},
 	codec.ReqGetProducerConnectionList: {reqHeader: codec.ProducerGroupRequestHeader{},
@@ -93,7 +98,8 @@ var shapes = map[int]shape{
 		respBody: body.ResetOffsetBody{}},
 	codec.ReqInvokeBrokerToGetConsumerStatus: {reqHeader: codec.GetConsumerStatusRequestHeader{},
 		respBody: body.GetConsumerStatusBody{}},
-	codec.ReqGetTopicsByCluster:     {reqHeader: codec.GetTopicsByClusterRequestHeader{}, respBody: body.TopicList{}},
+	codec.ReqGetTopicsByCluster: {reqHeader: codec.GetTopicsByClusterRequestHeader{},
+		respBody: body.TopicList{}},
 	codec.ReqQueryTopicConsumeByWho: {reqHeader: codec.TopicRequestHeader{}, respBody: body.GroupList{}},
 	codec.ReqQueryConsumeTimeSpan: {reqHeader: codec.QueryConsumeTimeSpanRequestHeader{},
 		respBody: body.QueryConsumeTimeSpanBody{}},
@@ -123,14 +129,16 @@ var shapes = map[int]shape{
 	codec.ReqQueryTopicsByConsumer:    {reqHeader: codec.GroupRequestHeader{}, respBody: body.TopicList{}},
 	codec.ReqQuerySubscriptionByConsumer: {reqHeader: codec.QuerySubscriptionByConsumerRequestHeader{},
 		respBody: body.QuerySubscriptionResponseBody{}},
-	codec.ReqGetTopicConfig: {reqHeader: codec.TopicRequestHeader{}, respBody: body.TopicConfigAndQueueMapping{}},
+	codec.ReqGetTopicConfig: {reqHeader: codec.TopicRequestHeader{},
+		respBody: body.TopicConfigAndQueueMapping{}},
 	codec.ReqGetSubscriptionGroupConfig: {reqHeader: codec.GroupRequestHeader{},
 		respBody: body.SubscriptionGroupConfig{}},
 	codec.ReqUpdateAndGetGroupForbidden: {reqHeader: codec.UpdateGroupForbiddenRequestHeader{},
 		respBody: body.GroupForbidden{}},
 	codec.ReqRecallMessage: {reqHeader: codec.RecallMessageRequestHeader{},
 		respHeader: codec.RecallMessageResponseHeader{}},
-	codec.ReqQueryAssignment:          {reqBody: body.QueryAssignmentRequestBody{}, respBody: body.QueryAssignmentResponseBody{}},
+	codec.ReqQueryAssignment: {reqBody: body.QueryAssignmentRequestBody{},
+		respBody: body.QueryAssignmentResponseBody{}},
 	codec.ReqSetMessageRequestMode:    {reqBody: body.SetMessageRequestModeRequestBody{}},
 	codec.ReqGetAllMessageRequestMode: {respBody: body.MessageRequestModeSerializeWrapper{}},
 	codec.ReqGetBrokerMemberGroup: {reqHeader: codec.GetBrokerMemberGroupRequestHeader{},
@@ -139,11 +147,13 @@ var shapes = map[int]shape{
 	codec.ReqNotifyMinBrokerIDChange: {reqHeader: codec.NotifyMinBrokerIDChangeRequestHeader{}},
 	codec.ReqExchangeBrokerHAInfo: {reqHeader: codec.ExchangeHAInfoHeader{},
 		respHeader: codec.ExchangeHAInfoHeader{}},
-	codec.ReqGetBrokerHAStatus:       {respBody: body.HARuntimeInfo{}},
-	codec.ReqResetMasterFlushOffset:  {reqHeader: codec.ResetMasterFlushOffsetRequestHeader{}},
-	codec.ReqGetBrokerEpochCache:     {respBody: body.EpochEntryCache{}},
-	codec.ReqNotifyBrokerRoleChanged: {reqHeader: codec.NotifyBrokerRoleChangedRequestHeader{}, reqBody: body.SyncStateSet{}},
-	codec.ReqControllerAlterSyncStateSet: {reqHeader: codec.AlterSyncStateSetRequestHeader{}, reqBody: body.SyncStateSet{},
+	codec.ReqGetBrokerHAStatus:      {respBody: body.HARuntimeInfo{}},
+	codec.ReqResetMasterFlushOffset: {reqHeader: codec.ResetMasterFlushOffsetRequestHeader{}},
+	codec.ReqGetBrokerEpochCache:    {respBody: body.EpochEntryCache{}},
+	codec.ReqNotifyBrokerRoleChanged: {reqHeader: codec.NotifyBrokerRoleChangedRequestHeader{},
+		reqBody: body.SyncStateSet{}},
+	codec.ReqControllerAlterSyncStateSet: {reqHeader: codec.AlterSyncStateSetRequestHeader{},
+		reqBody:    body.SyncStateSet{},
 		respHeader: codec.AlterSyncStateSetResponseHeader{}, respBody: body.SyncStateSet{}},
 	codec.ReqControllerElectMaster: {reqHeader: codec.ElectMasterRequestHeader{},
 		respHeader: codec.ElectMasterResponseHeader{}, respBody: body.ElectMasterResponseBody{}},
@@ -191,8 +201,8 @@ var shapes = map[int]shape{
 
 var goldenName = regexp.MustCompile(`^(\d+)-.*-(req|resp)(-.*)?\.bin$`)
 
-// TestGoldenFrames decodes every captured frame and compares what the encoders make of it: the frame byte for byte,
-// header and body field by field.
+// TestGoldenFrames decodes every captured frame and compares what the encoders make of it: the frame byte for
+// byte, header and body field by field.
 func TestGoldenFrames(t *testing.T) {
 	files, err := filepath.Glob("../testdata/wire/*/*.bin")
 	require.NoError(t, err)
@@ -237,8 +247,8 @@ func testGoldenFrame(t *testing.T, frame []byte, code int, request bool) {
 	}
 }
 
-// requireSameFrame encodes c again. Headers of Java come out byte for byte, but for empty members that we do not write.
-// Other SDKs order the members of a JSON header differently, so there the commands are compared.
+// requireSameFrame encodes c again. Headers of Java come out byte for byte, but for empty members that we do
+// not write. Other SDKs order the members of a JSON header differently, so there the commands are compared.
 func requireSameFrame(t *testing.T, c *codec.Command, frame []byte) {
 	again := c.AppendTo(nil)
 	header := frame[8 : len(frame)-len(c.Body)]
@@ -295,8 +305,9 @@ func requireSameHeader(t *testing.T, c *codec.Command, prototype any) {
 }
 
 // notInHeaders are the fields that go beside a header: see codec.Ext….
-var notInHeaders = map[string]bool{codec.PropMsgRegion: true, codec.PropTraceSwitch: true, codec.ExtUniqueKeyQuery: true,
-	codec.ExtZoneName: true, codec.ExtZoneMode: true, codec.ExtSupportHeartbeatV2: true,
+var notInHeaders = map[string]bool{codec.PropMsgRegion: true, codec.PropTraceSwitch: true,
+	codec.ExtUniqueKeyQuery: true,
+	codec.ExtZoneName:       true, codec.ExtZoneMode: true, codec.ExtSupportHeartbeatV2: true,
 	codec.ExtSubscriptionChanged: true, codec.ExtAccessKey: true, codec.ExtSignature: true,
 	"defaultTopicQueueNums": true, "ReqT": true}
 
@@ -350,8 +361,8 @@ func requireSameBody(t *testing.T, data []byte, prototype any, c *codec.Command)
 var derived = map[string]bool{"minTimeStampStr": true, "maxTimeStampStr": true, "consumeTimeStampStr": true,
 	"groupTopicMap": true}
 
-// requireCovers checks that got has all that want has and, if exact, nothing else. Older senders lack members that we
-// then have with their defaults.
+// requireCovers checks that got has all that want has and, if exact, nothing else. Older senders lack members
+// that we then have with their defaults.
 func requireCovers(t *testing.T, path string, want, got *fastjson.Value, exact bool) {
 	switch want.Kind() {
 	case fastjson.Object:
@@ -387,7 +398,8 @@ func requireCovers(t *testing.T, path string, want, got *fastjson.Value, exact b
 func requireNothingInvented(t *testing.T, path string, want, got *fastjson.Value) {
 	for _, g := range got.Members() {
 		if want.Get(g.Key.Text()) == nil && g.Key.Kind() == fastjson.String {
-			require.Contains(t, []string{"{}", "[]", "0", "0.0", "false", `{"counter":0,"stateVersion":0,"timestamp":0}`},
+			require.Contains(t, []string{"{}", "[]", "0", "0.0", "false",
+				`{"counter":0,"stateVersion":0,"timestamp":0}`},
 				g.Val.String(), "%s.%s is invented", path, g.Key.Text())
 		}
 	}

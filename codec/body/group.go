@@ -2,8 +2,9 @@ package body
 
 import "time"
 
-// SubscriptionGroupConfig is a consumer group of a broker (Java SubscriptionGroupConfig). 4.9 lacks Attributes,
-// ConsumeMessageOrderly, ConsumeTimeoutMinute, GroupRetryPolicy, GroupSysFlag and SubscriptionDataSet.
+// SubscriptionGroupConfig is a consumer group of a broker (Java SubscriptionGroupConfig). 4.9 lacks
+// Attributes, ConsumeMessageOrderly, ConsumeTimeoutMinute, GroupRetryPolicy, GroupSysFlag and
+// SubscriptionDataSet.
 type SubscriptionGroupConfig struct {
 	Attributes                     map[string]string         `json:"attributes"`
 	BrokerID                       int64                     `json:"brokerId"`
@@ -77,7 +78,8 @@ type CustomizedRetryPolicy struct {
 
 // SetDefaults gives the 18 delay levels from 1 s to 2 h.
 func (p *CustomizedRetryPolicy) SetDefaults() {
-	p.Next = []int64{1000, 5000, 10000, 30000, 60000, 120000, 180000, 240000, 300000, 360000, 420000, 480000, 540000,
+	p.Next = []int64{1000, 5000, 10000, 30000, 60000, 120000, 180000, 240000, 300000, 360000, 420000, 480000,
+		540000,
 		600000, 1200000, 1800000, 3600000, 7200000}
 }
 
@@ -91,8 +93,9 @@ type ExponentialRetryPolicy struct {
 // SetDefaults gives 5 s, doubled up to 2 h.
 func (p *ExponentialRetryPolicy) SetDefaults() { p.Initial, p.Max, p.Multiplier = 5000, 7200000, 2 }
 
-// NextDelay is the pause before the retry after reconsumeTimes deliveries (Java RetryPolicy.nextDelayDuration): entry
-// reconsumeTimes+2 of the table, the last one beyond its end; or initial · multiplier^reconsumeTimes up to max.
+// NextDelay is the pause before the retry after reconsumeTimes deliveries (Java
+// RetryPolicy.nextDelayDuration): entry reconsumeTimes+2 of the table, the last one beyond its end; or
+// initial · multiplier^reconsumeTimes up to max.
 func (p *GroupRetryPolicy) NextDelay(reconsumeTimes int32) time.Duration {
 	reconsumeTimes = max(reconsumeTimes, 0)
 	if p != nil && p.Type == RetryExponential {
@@ -130,8 +133,8 @@ type SimpleSubscriptionData struct {
 	Version        int64  `json:"version"`
 }
 
-// SubscriptionGroupWrapper answers GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201), and is the text of subscriptionGroup.json.
-// ForbiddenTable, of group and topic, is missing before the newest 5.x.
+// SubscriptionGroupWrapper answers GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201), and is the text of
+// subscriptionGroup.json. ForbiddenTable, of group and topic, is missing before the newest 5.x.
 type SubscriptionGroupWrapper struct {
 	DataVersion            DataVersion                         `json:"dataVersion"`
 	ForbiddenTable         map[string]map[string]int32         `json:"forbiddenTable"`

@@ -108,7 +108,8 @@ const (
 	timerCheckpointBytesOld = 32
 )
 
-// TimerCheckpoint answers GET_TIMER_CHECK_POINT (60): seven big-endian int64, of which the last three may be missing.
+// TimerCheckpoint answers GET_TIMER_CHECK_POINT (60): seven big-endian int64, of which the last three may be
+// missing.
 type TimerCheckpoint struct {
 	LastReadTimeMillis     int64
 	LastTimerLogFlushPos   int64
@@ -120,7 +121,8 @@ type TimerCheckpoint struct {
 // Append appends the 56 bytes.
 func (c *TimerCheckpoint) Append(dst []byte) []byte {
 	for _, v := range [...]int64{c.LastReadTimeMillis, c.LastTimerLogFlushPos, int64(c.LastTimerQueueOffset),
-		int64(c.MasterTimerQueueOffset), c.DataVersion.StateVersion, c.DataVersion.Timestamp, c.DataVersion.Counter} {
+		int64(c.MasterTimerQueueOffset), c.DataVersion.StateVersion, c.DataVersion.Timestamp,
+		c.DataVersion.Counter} {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(v))
 	}
 	return dst
@@ -129,7 +131,8 @@ func (c *TimerCheckpoint) Append(dst []byte) []byte {
 // ParseTimerCheckpoint reads 56 bytes, or 32 of an older sender.
 func ParseTimerCheckpoint(b []byte) (c TimerCheckpoint, err error) {
 	if len(b) < timerCheckpointBytesOld {
-		return c, fmt.Errorf("body: timer checkpoint of %d bytes, at least %d needed", len(b), timerCheckpointBytesOld)
+		return c, fmt.Errorf("body: timer checkpoint of %d bytes, at least %d needed", len(b),
+			timerCheckpointBytesOld)
 	}
 	at := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[8*i:])) }
 	c = TimerCheckpoint{LastReadTimeMillis: at(0), LastTimerLogFlushPos: at(1),

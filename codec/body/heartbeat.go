@@ -20,7 +20,8 @@ const (
 
 // UnmarshalText takes the name in any case or the ordinal.
 func (t *ConsumeType) UnmarshalText(text []byte) error {
-	*t = ConsumeType(enumName(text, []string{string(ConsumeActively), string(ConsumePassively), string(ConsumePop)}))
+	*t = ConsumeType(enumName(text, []string{string(ConsumeActively), string(ConsumePassively),
+		string(ConsumePop)}))
 	return nil
 }
 
@@ -85,8 +86,8 @@ func (s *SubscriptionData) IsTag() bool {
 	return s.ExpressionType == "" || s.ExpressionType == ExpressionTag
 }
 
-// RecomputeCodes fills an empty CodeSet of a tag expression from SubString. Some SDKs leave it out and match nothing on
-// a Java broker.
+// RecomputeCodes fills an empty CodeSet of a tag expression from SubString. Some SDKs leave it out and match
+// nothing on a Java broker.
 func (s *SubscriptionData) RecomputeCodes() {
 	if len(s.CodeSet) > 0 || !s.IsTag() || s.SubString == SubscribeAll || s.SubString == "" {
 		return
@@ -97,9 +98,9 @@ func (s *SubscriptionData) RecomputeCodes() {
 // ErrSubscription marks an expression that is no subscription: SUBSCRIPTION_PARSE_FAILED.
 var ErrSubscription = errors.New("body: bad subscription")
 
-// NewSubscription makes a subscription of an expression (Java FilterAPI.build): tags joined by "||", where nothing
-// stands for "*", or text of another expression type, which is not parsed here but must not be empty. SubVersion is
-// left to the caller.
+// NewSubscription makes a subscription of an expression (Java FilterAPI.build): tags joined by "||", where
+// nothing stands for "*", or text of another expression type, which is not parsed here but must not be empty.
+// SubVersion is left to the caller.
 func NewSubscription(topic, expression, expressionType string) (*SubscriptionData, error) {
 	s := &SubscriptionData{Topic: topic, SubString: expression, ExpressionType: expressionType}
 	if !s.IsTag() {

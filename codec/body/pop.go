@@ -42,8 +42,8 @@ type MessageQueueAssignment struct {
 // SetDefaults gives the mode PULL.
 func (a *MessageQueueAssignment) SetDefaults() { a.Mode = ModePull }
 
-// QueryAssignmentResponseBody answers QUERY_ASSIGNMENT. A nil pointer tells the client to keep what it has, an empty
-// list to drop everything.
+// QueryAssignmentResponseBody answers QUERY_ASSIGNMENT. A nil pointer tells the client to keep what it has,
+// an empty list to drop everything.
 type QueryAssignmentResponseBody struct {
 	MessageQueueAssignments *[]*MessageQueueAssignment `json:"messageQueueAssignments"`
 }

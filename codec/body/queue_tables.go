@@ -44,8 +44,8 @@ type ConsumeStatsList struct {
 	TotalInflightDiff int64                        `json:"totalInflightDiff"`
 }
 
-// ResetOffsetBody is the body of RESET_CONSUMER_CLIENT_OFFSET (220) and the answer of INVOKE_BROKER_TO_RESET_OFFSET
-// (222). client-go splits its text by hand: always send what Encode makes.
+// ResetOffsetBody is the body of RESET_CONSUMER_CLIENT_OFFSET (220) and the answer of
+// INVOKE_BROKER_TO_RESET_OFFSET (222). client-go splits its text by hand: always send what Encode makes.
 type ResetOffsetBody struct {
 	OffsetTable map[MessageQueue]codec.QueueOffset `json:"offsetTable"`
 }
@@ -83,8 +83,8 @@ type LockBatchResponseBody struct {
 	LockOKMQSet []MessageQueue `json:"lockOKMQSet"`
 }
 
-// QueueTimeSpan is the age of what a group has to consume of a queue, in milliseconds. Java adds texts that it derives
-// from these.
+// QueueTimeSpan is the age of what a group has to consume of a queue, in milliseconds. Java adds texts that
+// it derives from these.
 type QueueTimeSpan struct {
 	ConsumeTimeStamp int64         `json:"consumeTimeStamp"`
 	DelayTime        int64         `json:"delayTime"`

@@ -15,8 +15,8 @@ import (
 	"skylark/codec/fastjson"
 )
 
-// MaxRegisterBytes is how large a register body may become when it is decompressed: some million topics. A longer one
-// is ErrRegisterBody.
+// MaxRegisterBytes is how large a register body may become when it is decompressed: some million topics. A
+// longer one is ErrRegisterBody.
 const MaxRegisterBytes = 256 << 20
 
 // ErrRegisterBody marks a compressed register body that cannot be read.
@@ -28,10 +28,10 @@ type RegisterBrokerBody struct {
 	TopicConfigSerializeWrapper TopicConfigAndMappingSerializeWrapper `json:"topicConfigSerializeWrapper"`
 }
 
-// DecodeRegisterBrokerBody reads the body of a register request from a broker of the given MQVersion: JSON, or with
-// compressed a zlib stream. 5.x brokers compress and still say that they do not, so a body that starts as a zlib
-// stream does is decompressed whatever compressed says. Brokers before Version3011 send a TopicConfigSerializeWrapper.
-// An empty body is an empty one.
+// DecodeRegisterBrokerBody reads the body of a register request from a broker of the given MQVersion: JSON,
+// or with compressed a zlib stream. 5.x brokers compress and still say that they do not, so a body that
+// starts as a zlib stream does is decompressed whatever compressed says. Brokers before Version3011 send a
+// TopicConfigSerializeWrapper. An empty body is an empty one.
 func DecodeRegisterBrokerBody(data []byte, compressed bool, version int) (*RegisterBrokerBody, error) {
 	b := &RegisterBrokerBody{}
 	switch {
@@ -45,7 +45,8 @@ func DecodeRegisterBrokerBody(data []byte, compressed bool, version int) (*Regis
 	return b, fastjson.Unmarshal(data, b)
 }
 
-// registerReader reads the length-prefixed parts of a compressed register body. left bounds what it may still give.
+// registerReader reads the length-prefixed parts of a compressed register body. left bounds what it may still
+// give.
 type registerReader struct {
 	r    io.Reader
 	left int
@@ -139,8 +140,8 @@ func (b *RegisterBrokerBody) readStream(r *registerReader, version int) error {
 	return nil
 }
 
-// EncodeCompressed is the body as a zlib stream, for a sender of the given MQVersion; topics in the order of their
-// names.
+// EncodeCompressed is the body as a zlib stream, for a sender of the given MQVersion; topics in the order of
+// their names.
 func (b *RegisterBrokerBody) EncodeCompressed(version int) ([]byte, error) {
 	var raw []byte
 	part := func(p []byte) {

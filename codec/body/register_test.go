@@ -49,13 +49,15 @@ func TestRegisterPlain(t *testing.T) {
 	require.NoError(t, err)
 	got, err := body.DecodeRegisterBrokerBody(data, false, codec.Version533)
 	require.NoError(t, err)
-	require.Equal(t, want.TopicConfigSerializeWrapper.TopicConfigTable, got.TopicConfigSerializeWrapper.TopicConfigTable)
+	require.Equal(t, want.TopicConfigSerializeWrapper.TopicConfigTable,
+		got.TopicConfigSerializeWrapper.TopicConfigTable)
 
 	data, err = body.Encode(want.TopicConfigSerializeWrapper)
 	require.NoError(t, err)
 	got, err = body.DecodeRegisterBrokerBody(data, false, codec.Version3011-1)
 	require.NoError(t, err)
-	require.Equal(t, want.TopicConfigSerializeWrapper.TopicConfigTable, got.TopicConfigSerializeWrapper.TopicConfigTable)
+	require.Equal(t, want.TopicConfigSerializeWrapper.TopicConfigTable,
+		got.TopicConfigSerializeWrapper.TopicConfigTable)
 
 	got, err = body.DecodeRegisterBrokerBody(nil, false, codec.Version533)
 	require.NoError(t, err)
@@ -118,8 +120,8 @@ func TestTopicLine(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FuzzRegister: any bytes give an error or a body, in bounded memory, and a body that was read can be written and read
-// again.
+// FuzzRegister: any bytes give an error or a body, in bounded memory, and a body that was read can be written
+// and read again.
 func FuzzRegister(f *testing.F) {
 	compressed, err := testRegisterBody().EncodeCompressed(codec.Version533)
 	require.NoError(f, err)

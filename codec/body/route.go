@@ -14,8 +14,8 @@ type QueueData struct {
 	WriteQueueNums int32  `json:"writeQueueNums"`
 }
 
-// BrokerData is a broker name with the addresses of its members by broker id (Java BrokerData). 4.9 has no ZoneName and
-// no EnableActingMaster.
+// BrokerData is a broker name with the addresses of its members by broker id (Java BrokerData). 4.9 has no
+// ZoneName and no EnableActingMaster.
 type BrokerData struct {
 	BrokerAddrs        map[int64]string `json:"brokerAddrs"`
 	BrokerName         string           `json:"brokerName"`
@@ -27,17 +27,19 @@ type BrokerData struct {
 // MasterAddr is the address of id 0, "" when there is none.
 func (b *BrokerData) MasterAddr() string { return b.BrokerAddrs[codec.MasterID] }
 
-// TopicRouteData answers GET_ROUTEINFO_BY_TOPIC (105).
+// TopicRouteData answers GET_ROUTEINFO_BY_TOPIC (105). OrderTopicConf is "brokerA:4;brokerB:4" for an ordered
+// topic.
 type TopicRouteData struct {
 	BrokerDatas               []*BrokerData                     `json:"brokerDatas"`
 	FilterServerTable         map[string][]string               `json:"filterServerTable"`
-	OrderTopicConf            string                            `json:"orderTopicConf,omitnull"` // "brokerA:4;brokerB:4"
+	OrderTopicConf            string                            `json:"orderTopicConf,omitnull"`
 	QueueDatas                []*QueueData                      `json:"queueDatas"`
 	TopicQueueMappingByBroker map[string]*TopicQueueMappingInfo `json:"topicQueueMappingByBroker,omitnull"`
 }
 
-// Encode is the route for a requester of the given MQVersion: standard JSON from Version494 on or if it asks for that
-// (acceptStandardJsonOnly), else the legacy form with unquoted broker ids, which client-go (it announces 317) needs.
+// Encode is the route for a requester of the given MQVersion: standard JSON from Version494 on or if it asks
+// for that (acceptStandardJsonOnly), else the legacy form with unquoted broker ids, which client-go (it
+// announces 317) needs.
 func (r *TopicRouteData) Encode(version int, acceptStandard bool) ([]byte, error) {
 	if version >= codec.Version494 || acceptStandard {
 		return fastjson.MarshalStandard(r)

@@ -40,18 +40,20 @@ func (c *TopicConfig) SetDefaults() {
 	c.ReadQueueNums, c.WriteQueueNums, c.Perm, c.TopicFilterType = 16, 16, 6, SingleTag
 }
 
-// Line is the topic's line in a compressed register body (Java TopicConfig.encode): order and sysFlag are lost.
+// Line is the topic's line in a compressed register body (Java TopicConfig.encode): order and sysFlag are
+// lost.
 func (c *TopicConfig) Line() (string, error) {
 	attributes, err := fastjson.Marshal(c.Attributes)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s %d %d %d %s %s", c.TopicName, c.ReadQueueNums, c.WriteQueueNums, c.Perm, c.TopicFilterType,
+	return fmt.Sprintf("%s %d %d %d %s %s", c.TopicName, c.ReadQueueNums, c.WriteQueueNums, c.Perm,
+		c.TopicFilterType,
 		attributes), nil
 }
 
-// ParseTopicLine is the reverse of Line. At least five words are needed; attributes that cannot be read, because they
-// contain a space, are left out, as in Java.
+// ParseTopicLine is the reverse of Line. At least five words are needed; attributes that cannot be read,
+// because they contain a space, are left out, as in Java.
 func ParseTopicLine(line string) (*TopicConfig, error) {
 	words := strings.Split(line, " ")
 	if len(words) < 5 {
@@ -74,14 +76,15 @@ func ParseTopicLine(line string) (*TopicConfig, error) {
 	return c, nil
 }
 
-// TopicConfigSerializeWrapper is the topics of a broker with their version: GET_ALL_TOPIC_CONFIG of 4.9, topics.json.
+// TopicConfigSerializeWrapper is the topics of a broker with their version: GET_ALL_TOPIC_CONFIG of 4.9,
+// topics.json.
 type TopicConfigSerializeWrapper struct {
 	DataVersion      DataVersion             `json:"dataVersion"`
 	TopicConfigTable map[string]*TopicConfig `json:"topicConfigTable"`
 }
 
-// TopicConfigAndMappingSerializeWrapper is the same of 5.x, with the static topics. A register request carries the
-// InfoMap, GET_ALL_TOPIC_CONFIG the DetailMap.
+// TopicConfigAndMappingSerializeWrapper is the same of 5.x, with the static topics. A register request
+// carries the InfoMap, GET_ALL_TOPIC_CONFIG the DetailMap.
 type TopicConfigAndMappingSerializeWrapper struct {
 	DataVersion                DataVersion                         `json:"dataVersion"`
 	MappingDataVersion         DataVersion                         `json:"mappingDataVersion"`
