@@ -158,8 +158,8 @@ func (b *Broker) makeManagers() (err error) {
 		return err
 	}
 	b.schedule = schedule.New(schedule.Options{Levels: levels, Store: b.store, FS: o.FS,
-		File: path.Join(configDir, "delayOffset.json"), FlushInterval: time.Duration(sc.FlushDelayOffsetInterval) * time.Millisecond,
-		Clock: b.clock, Log: b.log, Delivered: b.delivered})
+		File:          path.Join(configDir, "delayOffset.json"),
+		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered})
 	if err := b.schedule.Load(); err != nil {
 		return errors.Join(err, b.store.Close())
 	}
@@ -280,7 +280,7 @@ func (b *Broker) maxMessageSize() int { return b.cfg.store.MaxMessageSize }
 func (b *Broker) syncDurability() bool { return b.cfg.store.FlushDiskType == config.SyncFlush }
 
 func (b *Broker) syncFlushTimeout() time.Duration {
-	return time.Duration(b.cfg.store.SyncFlushTimeout) * time.Millisecond
+	return millis(b.cfg.store.SyncFlushTimeout)
 }
 
 // drainTimeout bounds how long a stop waits for requests under way.

@@ -442,7 +442,8 @@ func (p *SendMessageProcessor) refuse(r *rpc.Request, code int, remark string) {
 	if r.Cmd.IsOneway() {
 		return
 	}
-	rs := codec.SendResponse{Code: code, Remark: remark, Region: p.b.cfg.broker.RegionId, TraceOn: p.b.cfg.broker.TraceOn}
+	bc := p.b.cfg.broker
+	rs := codec.SendResponse{Code: code, Remark: remark, Region: bc.RegionId, TraceOn: bc.TraceOn}
 	out := r.Out()
 	out.SetBuffer(codec.AppendSendResponse(out.Buffer(), r.Cmd.Type, r.Cmd.Opaque, &rs))
 }

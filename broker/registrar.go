@@ -54,7 +54,8 @@ func newRegistrar(b *Broker) *registrar {
 		d = &net.Dialer{}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &registrar{b: b, ctx: ctx, cancel: cancel, log: b.log, client: client.New(client.Options{Dialer: d, Log: b.log}), servers: servers,
+	return &registrar{b: b, ctx: ctx, cancel: cancel, log: b.log, servers: servers,
+		client:  client.New(client.Options{Dialer: d, Log: b.log}),
 		period:  min(max(millis(b.cfg.broker.RegisterNameServerPeriod), minRegisterPeriod), maxRegisterPeriod),
 		kick:    make(chan struct{}, 1),
 		done:    make(chan struct{}),

@@ -24,15 +24,19 @@ func (b *Broker) makePools() {
 		return b.server.NewPool(o)
 	}
 	b.pools = pools{
-		send:           pool("sendMessage", c.SendMessageThreadPoolNums, c.SendThreadPoolQueueCapacity, c.WaitTimeMillsInSendQueue),
-		pull:           pool("pullMessage", c.PullMessageThreadPoolNums, c.PullThreadPoolQueueCapacity, c.WaitTimeMillsInPullQueue),
-		litePull:       pool("litePullMessage", c.LitePullMessageThreadPoolNums, c.LitePullThreadPoolQueueCapacity, c.WaitTimeMillsInLitePullQueue),
-		query:          pool("queryMessage", c.QueryMessageThreadPoolNums, c.QueryThreadPoolQueueCapacity, 0),
-		heartbeat:      pool("heartbeat", c.HeartbeatThreadPoolNums, c.HeartbeatThreadPoolQueueCapacity, c.WaitTimeMillsInHeartbeatQueue),
-		clientManage:   pool("clientManage", c.ClientManageThreadPoolNums, c.ClientManagerThreadPoolQueueCapacity, 0),
-		consumerManage: pool("consumerManage", c.ConsumerManageThreadPoolNums, c.ConsumerManagerThreadPoolQueueCapacity, 0),
-		loadBalance:    pool("loadBalance", c.LoadBalanceProcessorThreadPoolNums, c.LoadBalanceThreadPoolQueueCapacity, 0),
-		admin:          pool("adminBroker", c.AdminBrokerThreadPoolNums, c.AdminBrokerThreadPoolQueueCapacity, c.WaitTimeMillsInAdminBrokerQueue),
+		send: pool("sendMessage", c.SendMessageThreadPoolNums, c.SendThreadPoolQueueCapacity, c.WaitTimeMillsInSendQueue),
+		pull: pool("pullMessage", c.PullMessageThreadPoolNums, c.PullThreadPoolQueueCapacity, c.WaitTimeMillsInPullQueue),
+		litePull: pool("litePullMessage", c.LitePullMessageThreadPoolNums, c.LitePullThreadPoolQueueCapacity,
+			c.WaitTimeMillsInLitePullQueue),
+		query: pool("queryMessage", c.QueryMessageThreadPoolNums, c.QueryThreadPoolQueueCapacity, 0),
+		heartbeat: pool("heartbeat", c.HeartbeatThreadPoolNums, c.HeartbeatThreadPoolQueueCapacity,
+			c.WaitTimeMillsInHeartbeatQueue),
+		clientManage: pool("clientManage", c.ClientManageThreadPoolNums, c.ClientManagerThreadPoolQueueCapacity, 0),
+		consumerManage: pool("consumerManage", c.ConsumerManageThreadPoolNums,
+			c.ConsumerManagerThreadPoolQueueCapacity, 0),
+		loadBalance: pool("loadBalance", c.LoadBalanceProcessorThreadPoolNums, c.LoadBalanceThreadPoolQueueCapacity, 0),
+		admin: pool("adminBroker", c.AdminBrokerThreadPoolNums, c.AdminBrokerThreadPoolQueueCapacity,
+			c.WaitTimeMillsInAdminBrokerQueue),
 	}
 }
 

@@ -123,7 +123,8 @@ func (c *SubscriptionCache) Get(expression, expressionType []byte) (*Subscriptio
 	if s := (*table.Load())[string(expression)]; s != nil {
 		return s, nil
 	}
-	s, err := NewSubscription(&body.SubscriptionData{SubString: string(expression), ExpressionType: string(expressionType)})
+	s, err := NewSubscription(&body.SubscriptionData{SubString: string(expression),
+		ExpressionType: string(expressionType)})
 	if err != nil {
 		return nil, err
 	}
