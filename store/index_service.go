@@ -60,7 +60,7 @@ type indexService struct {
 	savedTo    atomic.Int64
 	namesDirty bool // guarded by ioMu
 
-	// What load found, for truncate.
+	// What load found, for begin.
 	loaded          queueMarks
 	clean, complete bool
 
@@ -82,7 +82,8 @@ func newIndexService(o *Options, cl *commitLog, flags *runningFlags, checkpoint 
 		stop: make(chan struct{}), done: make(chan struct{})}
 }
 
-// load opens the files that can be trusted and deletes the others; what they held is indexed again by and by.
+// load opens the files that can be trusted and deletes the others; what they held is indexed again by and by. The end of
+// the log must be known.
 //
 // After a clean stop all files count. After a crash a file counts if it was full and flushed (its end is not behind
 // indexMsgTimestamp), as in Java, or up to its mark; Java deletes the file that was being filled and loses its keys.
@@ -112,12 +113,12 @@ func (x *indexService) load(clean bool, marks queueMarks) error {
 			return fmt.Errorf("store: remove %s: %w", f.path, err)
 		}
 	}
-	return nil
+	return x.begin(x.cl.maxOffset())
 }
 
-// truncate sets where indexing begins, now that the log is known to end at end; 0 means that there is no log and no use
-// for an index. Entries that point behind the end do no harm: a query looks whether the record has the key.
-func (x *indexService) truncate(end PhyOffset) error {
+// begin sets where indexing begins. The log ends at end; 0 means that there is no log and no use for an index. Entries
+// that point behind the end do no harm: a query looks whether the record has the key.
+func (x *indexService) begin(end PhyOffset) error {
 	if end == 0 {
 		for _, f := range x.files {
 			if err := f.destroy(); err != nil {
