@@ -28,12 +28,14 @@ type callKey struct {
 	opaque int32
 }
 
-// calls are the requests of ours that wait for an answer of a connected peer.
+// calls are the requests of ours that wait for an answer of a connected peer. They are kept by connection, so that its
+// end costs what it has and not what all have.
 type calls struct {
 	clock   clock.Clock
 	opaque  atomic.Int32
 	mu      sync.Mutex
-	waiting map[callKey]*call
+	waiting map[uint64]map[int32]*call // connection, opaque
+	count   int
 	stopped bool
 }
 
@@ -44,7 +46,7 @@ type call struct {
 
 func (cs *calls) init(ck clock.Clock) {
 	cs.clock = ck
-	cs.waiting = map[callKey]*call{}
+	cs.waiting = map[uint64]map[int32]*call{}
 }
 
 // Oneway sends a request that gets no answer.
@@ -61,7 +63,7 @@ func (s *Server) CallAsync(c reactor.Conn, cmd *codec.Command, timeout time.Dura
 	key := callKey{c.ID(), cmd.Opaque}
 	cl := &call{done: done}
 	cs.mu.Lock()
-	if cs.stopped || len(cs.waiting) >= MaxPendingCalls {
+	if cs.stopped || cs.count >= MaxPendingCalls {
 		stopped := cs.stopped
 		cs.mu.Unlock()
 		if stopped {
@@ -71,7 +73,7 @@ func (s *Server) CallAsync(c reactor.Conn, cmd *codec.Command, timeout time.Dura
 		}
 		return
 	}
-	cs.waiting[key] = cl
+	cs.add(key, cl)
 	cl.timer = cs.clock.AfterFunc(timeout, func() {
 		cs.finish(key, nil, fmt.Errorf("%w: request %d to %v after %v", ErrCallTimeout, cmd.Code, c.RemoteAddr(), timeout))
 	})
@@ -98,10 +100,33 @@ func (s *Server) Call(ctx context.Context, c reactor.Conn, cmd *codec.Command, t
 	}
 }
 
+// add and take are called with mu held.
+func (cs *calls) add(key callKey, cl *call) {
+	of := cs.waiting[key.conn]
+	if of == nil {
+		of = map[int32]*call{}
+		cs.waiting[key.conn] = of
+	}
+	of[key.opaque] = cl
+	cs.count++
+}
+
+func (cs *calls) take(key callKey) *call {
+	of := cs.waiting[key.conn]
+	cl := of[key.opaque]
+	if cl == nil {
+		return nil
+	}
+	cs.count--
+	if delete(of, key.opaque); len(of) == 0 {
+		delete(cs.waiting, key.conn)
+	}
+	return cl
+}
+
 func (cs *calls) finish(key callKey, answer *codec.Command, err error) {
 	cs.mu.Lock()
-	cl := cs.waiting[key]
-	delete(cs.waiting, key)
+	cl := cs.take(key)
 	cs.mu.Unlock()
 	if cl == nil {
 		return
@@ -114,43 +139,37 @@ func (cs *calls) finish(key callKey, answer *codec.Command, err error) {
 func (cs *calls) complete(c reactor.Conn, answer *codec.Command) {
 	key := callKey{c.ID(), answer.Opaque}
 	cs.mu.Lock()
-	waits := cs.waiting[key] != nil
+	waits := cs.waiting[key.conn][key.opaque] != nil
 	cs.mu.Unlock()
 	if waits {
 		cs.finish(key, answer.Clone(), nil)
 	}
 }
 
-func (cs *calls) failIf(match func(callKey) bool, err error) {
-	cs.mu.Lock()
-	var failed []*call
-	for k, cl := range cs.waiting {
-		if match(k) {
-			failed = append(failed, cl)
-			delete(cs.waiting, k)
-		}
-	}
-	cs.mu.Unlock()
-	for _, cl := range failed {
-		cl.timer.Stop()
-		cl.done(nil, err)
-	}
-}
-
-// closed fails the calls of a connection. Most connections have none, so the common case is one check.
+// closed fails the calls of a connection.
 func (cs *calls) closed(c reactor.Conn) {
 	cs.mu.Lock()
-	n := len(cs.waiting)
+	of := cs.waiting[c.ID()]
+	delete(cs.waiting, c.ID())
+	cs.count -= len(of)
 	cs.mu.Unlock()
-	if n > 0 {
-		id := c.ID()
-		cs.failIf(func(k callKey) bool { return k.conn == id }, reactor.ErrClosed)
-	}
+	failAll(of, reactor.ErrClosed)
 }
 
 func (cs *calls) close() {
 	cs.mu.Lock()
 	cs.stopped = true
+	waiting := cs.waiting
+	cs.waiting, cs.count = nil, 0 // stopped: nothing is added
 	cs.mu.Unlock()
-	cs.failIf(func(callKey) bool { return true }, ErrServerClosed)
+	for _, of := range waiting {
+		failAll(of, ErrServerClosed)
+	}
+}
+
+func failAll(of map[int32]*call, err error) {
+	for _, cl := range of {
+		cl.timer.Stop()
+		cl.done(nil, err)
+	}
 }

@@ -14,13 +14,19 @@ import (
 type PoolOptions struct {
 	Name    string
 	Workers int // e.g. sendMessageThreadPoolNums
-	// Capacity is the most requests that wait, e.g. sendThreadPoolQueueCapacity. Memory: their frames.
+	// Capacity is the most requests that wait, e.g. sendThreadPoolQueueCapacity.
 	Capacity int
+	// MaxBytes is the memory their frames may take, DefaultPoolBytes when 0. Java counts requests only, so that ten
+	// thousand sends of 4 MiB wait in 40 GB. A queue that is empty takes any frame.
+	MaxBytes int
 	// MaxWait is how long a request may wait before it is refused, e.g. waitTimeMillsInSendQueue; 0 = for ever.
 	MaxWait time.Duration
 	// Eager starts all workers at once; else they are started when work waits and none is idle, up to Workers.
 	Eager bool
 }
+
+// DefaultPoolBytes bounds the frames that wait in one pool, unless PoolOptions.MaxBytes says otherwise.
+const DefaultPoolBytes = 256 << 20
 
 // sweepInterval is how often the head of a queue that holds something is checked against MaxWait (Java: 10 ms).
 const sweepInterval = 10 * time.Millisecond
@@ -35,6 +41,7 @@ type Pool struct {
 	queue    []*unit   // ring: queue[head:], compacted when head grows
 	head     int
 	waiting  int // requests in the queue
+	bytes    int // of their frames
 	running  int // units being served
 	idle     int // workers that wait and have not been signalled
 	started  int
@@ -57,6 +64,9 @@ func newPool(s *Server, o PoolOptions) *Pool {
 	if o.Capacity < 1 {
 		o.Capacity = 1
 	}
+	if o.MaxBytes < 1 {
+		o.MaxBytes = DefaultPoolBytes
+	}
 	p := &Pool{o: o, server: s, busy: make([]workerState, o.Workers)}
 	p.work.L, p.empty.L = &p.mu, &p.mu
 	if o.Eager {
@@ -74,15 +84,21 @@ func (p *Pool) startWorker() {
 	go p.run(id)
 }
 
-// submit queues u; false when it does not fit or the pool is closed.
-func (p *Pool) submit(u *unit) bool {
+// submit queues u, or its first requests if not all of them fit. refused holds the others, u itself when none fits or
+// the pool is closed; nil: all are queued.
+func (p *Pool) submit(u *unit) (refused *unit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.waiting+len(u.frames) > p.o.Capacity {
-		return false
+	switch n := p.room(u); n {
+	case len(u.frames):
+	case 0:
+		return u
+	default:
+		refused = u.split(n)
 	}
 	p.queue = append(p.queue, u)
 	p.waiting += len(u.frames)
+	p.bytes += len(u.buf)
 	switch {
 	case p.idle > 0:
 		p.idle-- // here and not in the worker: the next submit must not count on it
@@ -94,7 +110,25 @@ func (p *Pool) submit(u *unit) bool {
 		p.sweeping = true
 		p.server.clock.AfterFunc(sweepInterval, p.sweep)
 	}
-	return true
+	return refused
+}
+
+// room is how many of u's requests fit; mu is held.
+func (p *Pool) room(u *unit) int {
+	if p.closed {
+		return 0
+	}
+	n := min(len(u.frames), p.o.Capacity-p.waiting)
+	if p.bytes+len(u.buf) <= p.o.MaxBytes {
+		return n
+	}
+	free := p.o.MaxBytes - p.bytes
+	for i := range u.frames[:n] {
+		if u.frames[i].end > free && (p.waiting > 0 || i > 0) {
+			return i
+		}
+	}
+	return n
 }
 
 // pop takes the head; mu is held and the queue is not empty.
@@ -103,6 +137,7 @@ func (p *Pool) pop() *unit {
 	p.queue[p.head] = nil
 	p.head++
 	p.waiting -= len(u.frames)
+	p.bytes -= len(u.buf)
 	if p.head == len(p.queue) {
 		p.queue, p.head = p.queue[:0], 0
 	} else if p.head > 1024 && p.head*2 > len(p.queue) {
@@ -147,13 +182,20 @@ func (p *Pool) serve(id int, t *Turn, out *reactor.Outbox, u *unit, depth int) {
 	t.begin(u.conn, out, false)
 	waited := time.Duration(t.millis-u.millis) * time.Millisecond
 	if p.o.MaxWait > 0 && waited >= p.o.MaxWait {
-		u.answerAll(codeSystemBusy, p.timeoutRemark(waited, depth+len(u.frames), t.millis))
+		u.answerFrom(0, codeSystemBusy, p.timeoutRemark(waited, depth+len(u.frames), t.millis))
 		t.reset()
 		u.release()
 		return
 	}
 	w := &p.busy[id]
 	for i := range u.frames {
+		if i > 0 && p.o.MaxWait > 0 { // those before it may have taken long
+			now := p.server.clock.Millis()
+			if waited = time.Duration(now-u.millis) * time.Millisecond; waited >= p.o.MaxWait {
+				u.answerFrom(i, codeSystemBusy, p.timeoutRemark(waited, depth+len(u.frames)-i, now))
+				break
+			}
+		}
 		if err := t.cmd.Decode(u.frame(i)); err != nil { // it decoded on the loop
 			panic("BUG: rpc: " + err.Error())
 		}
@@ -189,7 +231,7 @@ func (p *Pool) sweep() {
 	p.mu.Unlock()
 	for _, u := range late {
 		waited := time.Duration(now-u.millis) * time.Millisecond
-		u.answerAll(codeSystemBusy, p.timeoutRemark(waited, size, now))
+		u.answerFrom(0, codeSystemBusy, p.timeoutRemark(waited, size, now))
 		u.release()
 	}
 	if again {
@@ -241,15 +283,18 @@ func (p *Pool) RefuseAll(why func(waited time.Duration, size int) string) {
 	for p.depth() > 0 {
 		all = append(all, p.pop())
 	}
+	if p.running == 0 {
+		p.empty.Broadcast()
+	}
 	p.mu.Unlock()
 	now := p.server.clock.Millis()
 	for _, u := range all {
-		u.answerAll(codeSystemBusy, why(time.Duration(now-u.millis)*time.Millisecond, size))
+		u.answerFrom(0, codeSystemBusy, why(time.Duration(now-u.millis)*time.Millisecond, size))
 		u.release()
 	}
 }
 
-// waitEmpty waits until nothing is queued or running, at most d.
+// waitEmpty waits until nothing is queued or running, at most d, and tells whether that is so.
 func (p *Pool) waitEmpty(d time.Duration) bool {
 	timeout := false
 	timer := p.server.clock.AfterFunc(max(d, 0), func() {
@@ -264,7 +309,7 @@ func (p *Pool) waitEmpty(d time.Duration) bool {
 	for (p.running > 0 || p.depth() > 0) && !timeout {
 		p.empty.Wait()
 	}
-	return !timeout
+	return p.running == 0 && p.depth() == 0
 }
 
 // close lets the workers serve what is queued and end.
@@ -273,13 +318,5 @@ func (p *Pool) close() {
 	p.closed = true
 	p.work.Broadcast()
 	p.mu.Unlock()
-	p.wg.Wait()
-	p.mu.Lock()
-	rest := p.queue[p.head:]
-	p.queue, p.head, p.waiting = nil, 0, 0
-	p.mu.Unlock()
-	for _, u := range rest { // no worker was ever started
-		u.answerAll(codeSystemBusy, overloadRemark)
-		u.release()
-	}
+	p.wg.Wait() // whatever was queued had a worker
 }

@@ -15,14 +15,16 @@ import (
 
 // Response codes the server itself answers with (Java RemotingSysResponseCode, ResponseCode).
 const (
-	codeSystemError     = 1
-	codeSystemBusy      = 2
-	codeNotSupported    = 3
-	codeGoAway          = 1500
-	goAwayAfterVersion  = 475 // V5_3_1: clients above it understand GO_AWAY
-	overloadRemark      = "[OVERLOAD]system busy, start flow control for a while"
-	rejectRequestRemark = "[REJECTREQUEST]system busy, start flow control for a while"
+	codeSystemError    = 1
+	codeSystemBusy     = 2
+	codeNotSupported   = 3
+	codeGoAway         = 1500
+	goAwayAfterVersion = 475 // V5_3_1: clients above it understand GO_AWAY
+	overloadRemark     = "[OVERLOAD]system busy, start flow control for a while"
 )
+
+// RejectRequestRemark is what Route.Reject answers when it has nothing more precise to say.
+const RejectRequestRemark = "[REJECTREQUEST]system busy, start flow control for a while"
 
 // Processor serves the requests of some codes. Process may wait; it runs in the code's pool. It answers through the
 // request: Reply, Out for hand-made frames, or Defer to answer later. A panic is answered with code 1.
@@ -67,7 +69,6 @@ type Server struct {
 	calls    calls
 	pools    []*Pool
 	draining atomic.Bool
-	active   atomic.Int64 // requests accepted and not yet finished, deferred ones excluded
 	clock    clock.Clock
 	log      *slog.Logger
 	turns    sync.Pool
@@ -187,50 +188,56 @@ func (s *Server) dispatch(t *Turn, f codec.Frame) {
 	}
 	r := &t.req
 	r.turn, r.Cmd = t, &t.cmd
-	if s.draining.Load() && t.cmd.Version > goAwayAfterVersion {
+	if !s.serveOnLoop(rt, r) {
+		t.queue(rt, f)
+	}
+}
+
+// serveOnLoop refuses a request, or serves it if that can be done without waiting; else it is false.
+func (s *Server) serveOnLoop(rt *route, r *Request) (served bool) {
+	defer s.recovered(r, r.turn.out.Size(), &served)
+	if s.draining.Load() && r.Cmd.Version > goAwayAfterVersion {
 		r.ReplyError(codeGoAway, "please go away")
-		return
+		return true
 	}
 	if s.auth != nil {
 		if answer := s.auth(r); answer != nil {
 			r.Reply(answer)
-			return
+			return true
 		}
 	}
 	if rt.reject != nil {
 		if why := rt.reject(r); why != "" {
 			r.ReplyError(codeSystemBusy, why)
-			return
+			return true
 		}
 	}
-	if rt.onLoop != nil && s.serveOnLoop(rt, r) {
-		return
+	if rt.onLoop != nil && rt.onLoop.ProcessOnLoop(r) {
+		return true
 	}
 	if rt.pool == nil {
 		r.ReplyError(codeSystemBusy, overloadRemark)
-		return
+		return true
 	}
-	t.queue(rt, f)
-}
-
-func (s *Server) serveOnLoop(rt *route, r *Request) (served bool) {
-	defer s.recovered(r, &served)
-	return rt.onLoop.ProcessOnLoop(r)
+	return false
 }
 
 func (s *Server) serve(rt *route, r *Request) {
 	served := true
-	defer s.recovered(r, &served)
+	defer s.recovered(r, r.turn.out.Size(), &served)
 	rt.proc.Process(r)
 }
 
-// recovered turns a processor's panic into an answer: the fault of one request disturbs no other.
-func (s *Server) recovered(r *Request, served *bool) {
+// recovered turns a processor's panic into an answer, unless it has written one: the fault of one request disturbs no
+// other. before is the outbox's size when the request began.
+func (s *Server) recovered(r *Request, before int, served *bool) {
 	if e := recover(); e != nil {
 		s.log.Error("processor failed", "code", r.Cmd.Code, "remote", r.Conn().RemoteAddr(), "panic", e,
 			"stack", string(debug.Stack()))
 		*served = true
-		r.ReplyError(codeSystemError, fmt.Sprintf("internal error in request %d: %v", r.Cmd.Code, e))
+		if r.turn.out.Size() == before {
+			r.ReplyError(codeSystemError, fmt.Sprintf("internal error in request %d: %v", r.Cmd.Code, e))
+		}
 	}
 }
 
@@ -239,10 +246,10 @@ func notSupported(code int) string { return fmt.Sprintf(" request type %d not su
 // Drain refuses new requests of clients that understand GO_AWAY and waits until the pools are empty, at most for d.
 func (s *Server) Drain(d time.Duration) bool {
 	s.draining.Store(true)
-	deadline := time.Now().Add(d)
+	deadline := s.clock.Now().Add(d)
 	ok := true
 	for _, p := range s.pools {
-		ok = p.waitEmpty(time.Until(deadline)) && ok
+		ok = p.waitEmpty(deadline.Sub(s.clock.Now())) && ok
 	}
 	return ok
 }

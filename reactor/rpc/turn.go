@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"skylark/codec"
@@ -30,11 +32,23 @@ func (t *Turn) begin(c reactor.Conn, out *reactor.Outbox, onLoop bool) {
 	t.millis = t.server.clock.Millis()
 }
 
-// end calls the finishers.
+// end calls the finishers, also those that finishers add.
 func (t *Turn) end() {
-	for _, f := range t.finish {
-		f.FinishTurn(t)
+	for i := 0; i < len(t.finish); i++ {
+		t.endOne(t.finish[i])
 	}
+}
+
+// endOne calls one finisher. If it panics, nobody knows which requests stay without answer: the peer is told by the
+// end of the connection.
+func (t *Turn) endOne(f Finisher) {
+	defer func() {
+		if e := recover(); e != nil {
+			t.server.log.Error("finisher failed", "remote", t.conn.RemoteAddr(), "panic", e, "stack", string(debug.Stack()))
+			t.conn.Close(fmt.Errorf("%w: FinishTurn: %v", reactor.ErrPanic, e))
+		}
+	}()
+	f.FinishTurn(t)
 }
 
 func (t *Turn) reset() {
@@ -43,6 +57,7 @@ func (t *Turn) reset() {
 	t.conn, t.out, t.State = nil, nil, nil
 	t.finish, t.units = t.finish[:0], t.units[:0]
 	t.cmd.Body, t.cmd.Remark = nil, ""
+	clear(t.cmd.Fields[:cap(t.cmd.Fields)]) // they alias a read buffer or a unit
 	t.req = Request{}
 }
 
@@ -84,9 +99,9 @@ func (t *Turn) queue(rt *route, f codec.Frame) {
 
 func (t *Turn) submitUnits() {
 	for _, u := range t.units {
-		if !u.pool.submit(u) {
-			u.answerAll(codeSystemBusy, overloadRemark)
-			u.release()
+		if refused := u.pool.submit(u); refused != nil {
+			refused.answerFrom(0, codeSystemBusy, overloadRemark)
+			refused.release()
 		}
 	}
 }
@@ -125,11 +140,26 @@ func (u *unit) frame(i int) codec.Frame {
 	return codec.Frame{Type: x.typ, Header: u.buf[x.start:h:h], Body: u.buf[h:x.end:x.end]}
 }
 
-// answerAll refuses every request of the unit.
-func (u *unit) answerAll(code int, remark string) {
+// split cuts u behind its first n requests and returns the others, without their bodies: they will be refused.
+func (u *unit) split(n int) *unit {
+	rest := unitPool.Get().(*unit)
+	rest.conn, rest.pool, rest.millis = u.conn, u.pool, u.millis
+	for i := n; i < len(u.frames); i++ {
+		f := u.frame(i)
+		f.Body = nil
+		rest.add(u.frames[i].rt, f)
+	}
+	clear(u.frames[n:])
+	u.frames = u.frames[:n]
+	u.buf = u.buf[:u.frames[n-1].end]
+	return rest
+}
+
+// answerFrom refuses the requests of the unit from the i-th on.
+func (u *unit) answerFrom(i, code int, remark string) {
 	var cmd codec.Command
 	var out []byte
-	for i := range u.frames {
+	for ; i < len(u.frames); i++ {
 		if cmd.Decode(u.frame(i)) == nil && !cmd.IsOneway() {
 			out = codec.NewResponse(&cmd, code, remark).AppendTo(out)
 		}
