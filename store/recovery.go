@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path"
@@ -33,7 +34,7 @@ type logScan struct {
 
 // run scans from a record's start on. An error is one of record; damage is not an error but the end.
 func (s *logScan) run(from PhyOffset) error {
-	s.end, s.lastAt = from, -1
+	s.end = from
 	mf := s.cl.files.find(int64(from))
 	if mf == nil {
 		mf = s.cl.files.after(int64(from))
@@ -79,6 +80,9 @@ func (s *logScan) file(mf *mappedFile) (more bool, err error) {
 			return true, nil
 		case rec.PhyOffset != s.end:
 			s.stopped = fmt.Errorf("%w: record of offset %d", ErrCorrupt, rec.PhyOffset)
+			return false, nil
+		case len(rec.Topic) == 0 || bytes.IndexByte(rec.Topic, 0) >= 0: // the checksum covers the body only
+			s.stopped = fmt.Errorf("%w: record of topic %q", ErrCorrupt, rec.Topic)
 			return false, nil
 		}
 		d.fill(&rec, s.end, s.o)
@@ -127,14 +131,14 @@ func (s *MessageStore) recover(clean bool) error {
 	if s.cl.files.last() == nil {
 		return s.recoverWithoutLog()
 	}
+	began := s.o.Clock.Now()
+	scan := logScan{cl: s.cl, o: &s.o, record: s.queues.dispatch, lastAt: -1}
 	from := s.abnormalStart()
 	if clean {
-		from = s.normalStart(maxPhy)
+		from = s.normalStart(maxPhy, &scan)
 	} else if err := s.queues.truncate(from); err != nil {
 		return err
 	}
-	began := s.o.Clock.Now()
-	scan := logScan{cl: s.cl, o: &s.o, record: s.queues.dispatch}
 	if err := scan.run(from); err != nil {
 		return err
 	}
@@ -168,9 +172,10 @@ func (s *MessageStore) recoverWithoutLog() error {
 	return errors.Join(s.queues.rebuild(false), s.index.load(false, queueMarks{}))
 }
 
-// normalStart is where the scan starts after a clean stop.
-func (s *MessageStore) normalStart(maxPhy PhyOffset) PhyOffset {
-	if s.endsWithRecord(maxPhy) {
+// normalStart is where the scan starts after a clean stop. A record that is trusted without a scan is noted as the last.
+func (s *MessageStore) normalStart(maxPhy PhyOffset, scan *logScan) PhyOffset {
+	if rec, ok := s.recordBefore(maxPhy); ok {
+		scan.lastAt, scan.last = rec.PhyOffset, rec.StoreTimestamp
 		return maxPhy
 	}
 	files := s.cl.files.list()
@@ -182,25 +187,25 @@ func (s *MessageStore) normalStart(maxPhy PhyOffset) PhyOffset {
 	return PhyOffset(files[0].fileFrom)
 }
 
-// endsWithRecord tells that an intact record ends at p, by the queue entry that says so.
-func (s *MessageStore) endsWithRecord(p PhyOffset) bool {
+// recordBefore is the intact record that ends at p, found by the queue entry that says so. Its slices must not be used.
+func (s *MessageStore) recordBefore(p PhyOffset) (rec codec.Record, ok bool) {
 	for _, cq := range s.queues.all() {
 		if cq.maxPhy.Load() != int64(p) {
 			continue
 		}
 		e, ok := cq.entry(cq.maxOffset.Load() - 1)
 		if !ok || e.isBlank() {
-			return false
+			return rec, false
 		}
 		b, mf, ok := s.cl.slice(PhyOffset(e.phyOffset), int(e.size))
 		if !ok {
-			return false
+			return rec, false
 		}
 		defer mf.Release()
 		rec, err := codec.ParseRecord(b, true)
-		return err == nil && rec.TotalSize == int(e.size) && rec.PhyOffset == PhyOffset(e.phyOffset)
+		return rec, err == nil && rec.TotalSize == int(e.size) && rec.PhyOffset == PhyOffset(e.phyOffset)
 	}
-	return false
+	return rec, false
 }
 
 // abnormalStart is the start of the newest file that was begun before everything was flushed, by the checkpoint.
