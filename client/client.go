@@ -12,15 +12,19 @@ import (
 // Client keeps one connection for each address it has talked to.
 type Client struct {
 	o      Options
+	ctx    context.Context // of all dials
+	cancel context.CancelFunc
+	dials  sync.WaitGroup
 	mu     sync.Mutex
-	conns  map[string]*slot
+	slots  map[string]*slot
 	closed bool
 }
 
-// slot is the connection of one address. Its own lock makes concurrent callers wait for one dial.
+// slot is the connection of one address; Client.mu guards it.
 type slot struct {
-	mu       sync.Mutex
 	conn     *Conn
+	dialing  chan struct{} // closed when the dial under way ends; nil when there is none
+	dropped  bool
 	failed   error
 	failedAt time.Time
 }
@@ -28,47 +32,86 @@ type slot struct {
 // redialPause keeps callers from hammering an address that just refused.
 const redialPause = 100 * time.Millisecond
 
+// maxIdleSlots bounds the addresses that are remembered without a connection.
+const maxIdleSlots = 1024
+
 // New makes a client without connections.
 func New(o Options) *Client {
 	o.ensureDefaults()
-	return &Client{o: o, conns: map[string]*slot{}}
+	c := &Client{o: o, slots: map[string]*slot{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
 }
 
-// Conn gives the connection to addr (host:port), made if there is none.
+// Conn gives the connection to addr (host:port), made if there is none. All who ask meanwhile wait for one dial, each
+// as long as its own ctx allows: the dial goes on for the others, at most for ConnectTimeout.
 func (c *Client) Conn(ctx context.Context, addr string) (*Conn, error) {
+	for {
+		conn, dialing, err := c.connOrDial(addr)
+		if conn != nil || err != nil {
+			return conn, err
+		}
+		select {
+		case <-dialing:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("client: connect to %s: %w", addr, ctx.Err())
+		}
+	}
+}
+
+// connOrDial gives the connection, or the end of the dial to wait for.
+func (c *Client) connOrDial(addr string) (*Conn, <-chan struct{}, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.closed {
-		c.mu.Unlock()
-		return nil, ErrClosed
+		return nil, nil, ErrClosed
 	}
-	s := c.conns[addr]
+	s := c.slots[addr]
 	if s == nil {
+		c.forgetIdle()
 		s = &slot{}
-		c.conns[addr] = s
+		c.slots[addr] = s
 	}
-	c.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conn != nil && s.conn.Err() == nil {
-		return s.conn, nil
+	switch {
+	case s.conn != nil && s.conn.Err() == nil:
+		return s.conn, nil, nil
+	case s.dialing != nil:
+		return nil, s.dialing, nil
+	case s.failed != nil && time.Since(s.failedAt) < redialPause:
+		return nil, nil, s.failed
 	}
-	if s.failed != nil && time.Since(s.failedAt) < redialPause {
-		return nil, s.failed
+	s.conn, s.dialing = nil, make(chan struct{})
+	c.dials.Go(func() { c.dial(s, addr) })
+	return nil, s.dialing, nil
+}
+
+// forgetIdle makes room among addresses that have no connection; mu is held.
+func (c *Client) forgetIdle() {
+	if len(c.slots) < maxIdleSlots {
+		return
 	}
-	conn, err := Dial(ctx, addr, c.o)
-	s.conn, s.failed = conn, err
-	if err != nil {
-		s.failedAt = time.Now()
-		return nil, err
+	for addr, s := range c.slots {
+		if s.dialing == nil && (s.conn == nil || s.conn.Err() != nil) {
+			delete(c.slots, addr)
+		}
 	}
+}
+
+func (c *Client) dial(s *slot, addr string) {
+	conn, err := Dial(c.ctx, addr, c.o)
 	c.mu.Lock()
-	closed := c.closed
-	c.mu.Unlock()
-	if closed {
-		_ = conn.Close()
-		return nil, ErrClosed
+	close(s.dialing)
+	s.dialing = nil
+	unwanted := c.closed || s.dropped
+	if unwanted {
+		s.failed, s.failedAt = ErrClosed, time.Now()
+	} else {
+		s.conn, s.failed, s.failedAt = conn, err, time.Now()
 	}
-	return conn, nil
+	c.mu.Unlock()
+	if unwanted && conn != nil {
+		_ = conn.Close()
+	}
 }
 
 // Call sends a request to addr and waits for the answer.
@@ -92,31 +135,31 @@ func (c *Client) Oneway(ctx context.Context, addr string, req *codec.Command) er
 // Drop closes the connection to addr and forgets the address.
 func (c *Client) Drop(addr string) {
 	c.mu.Lock()
-	s := c.conns[addr]
-	delete(c.conns, addr)
-	c.mu.Unlock()
+	s := c.slots[addr]
+	var conn *Conn
 	if s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.conn != nil {
-			_ = s.conn.Close()
-		}
+		delete(c.slots, addr)
+		s.dropped, conn = true, s.conn
+	}
+	c.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close()
 	}
 }
 
-// Close closes all connections.
+// Close closes all connections and ends the dials under way.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
-	conns := c.conns
-	c.conns = nil
+	slots := c.slots
+	c.slots = nil
 	c.mu.Unlock()
-	for _, s := range conns {
-		s.mu.Lock()
+	c.cancel()
+	c.dials.Wait()
+	for _, s := range slots { // nobody else touches them any more
 		if s.conn != nil {
 			_ = s.conn.Close()
 		}
-		s.mu.Unlock()
 	}
 	return nil
 }

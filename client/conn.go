@@ -34,6 +34,7 @@ type Options struct {
 	Dialer         Dialer
 	ConnectTimeout time.Duration       // 3 s
 	CallTimeout    time.Duration       // 3 s, for calls whose context has no deadline
+	WriteTimeout   time.Duration       // 30 s; a peer that does not take a write for so long is given up
 	MaxPending     int                 // calls that wait for answers on one connection, 65535
 	MaxFrameBytes  int                 // 16 MiB
 	Serialize      codec.SerializeType // of our headers
@@ -50,6 +51,9 @@ func (o *Options) ensureDefaults() {
 	}
 	if o.CallTimeout <= 0 {
 		o.CallTimeout = 3 * time.Second
+	}
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = 30 * time.Second
 	}
 	if o.MaxPending <= 0 {
 		o.MaxPending = 65535
@@ -77,6 +81,7 @@ type Conn struct {
 	wbuf    []byte
 	wspare  []byte
 	writing bool
+	limited time.Time // when the write deadline was set
 	room    sync.Cond // a caller with too much before it waits here
 }
 
@@ -145,8 +150,8 @@ func (c *Conn) Call(ctx context.Context, req *codec.Command) (*codec.Command, er
 	}
 }
 
-// Go sends a request; done is called once, by the reading goroutine, with the answer or the connection's end. The
-// answer is done's own. Forget takes the call back.
+// Go sends a request; done is called once, by the reading goroutine or by the one who closes, with the answer or the
+// connection's end. The answer is done's own. Forget takes the call back. With an error done is not called.
 func (c *Conn) Go(req *codec.Command, done func(*codec.Command, error)) (opaque int32, err error) {
 	req.Opaque, req.Flag, req.Type = c.opaque.Add(1), 0, c.serializeFor(req)
 	c.mu.Lock()
@@ -160,11 +165,11 @@ func (c *Conn) Go(req *codec.Command, done func(*codec.Command, error)) (opaque 
 	}
 	c.pending[req.Opaque] = done
 	c.mu.Unlock()
-	if err := c.Send(req); err != nil {
-		c.Forget(req.Opaque)
+	opaque = req.Opaque
+	if err := c.Send(req); err != nil && c.forget(opaque) {
 		return 0, err
 	}
-	return req.Opaque, nil
+	return opaque, nil
 }
 
 // serializeFor is the configured header encoding, JSON for codes that do not fit the binary one.
@@ -176,10 +181,15 @@ func (c *Conn) serializeFor(req *codec.Command) codec.SerializeType {
 }
 
 // Forget drops a call: its done will not be called any more, if it was not yet.
-func (c *Conn) Forget(opaque int32) {
+func (c *Conn) Forget(opaque int32) { c.forget(opaque) }
+
+// forget tells whether the call was still there: if not, its done was called.
+func (c *Conn) forget(opaque int32) bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, was := c.pending[opaque]
 	delete(c.pending, opaque)
-	c.mu.Unlock()
+	return was
 }
 
 // Pending is the number of calls that wait.
@@ -217,6 +227,7 @@ func (c *Conn) SendWith(appendFrame func(dst []byte) []byte) error {
 		buf := c.wbuf
 		c.wbuf = c.wspare[:0]
 		c.wmu.Unlock()
+		c.limitWrite()
 		_, err = c.nc.Write(buf)
 		c.wmu.Lock()
 		c.wspare = buf
@@ -232,6 +243,15 @@ func (c *Conn) SendWith(appendFrame func(dst []byte) []byte) error {
 		return c.Err()
 	}
 	return nil
+}
+
+// limitWrite moves the write deadline on, not at every write: that would cost a timer each. Only the one who writes
+// calls it.
+func (c *Conn) limitWrite() {
+	if now := time.Now(); now.Sub(c.limited) > c.o.WriteTimeout/4 {
+		c.limited = now
+		_ = c.nc.SetWriteDeadline(now.Add(c.o.WriteTimeout))
+	}
 }
 
 // read splits what comes into frames and hands them out until the connection ends.
