@@ -14,7 +14,8 @@ import (
 )
 
 // faultyStore opens a SYNC_FLUSH or ASYNC_FLUSH store on a MemFS with faults.
-func faultyStore(t *testing.T, flush FlushDiskType, faults *errorfs.Rules, change func(o *Options)) (*MessageStore, *vfs.MemFS) {
+func faultyStore(t *testing.T, flush FlushDiskType, faults *errorfs.Rules, change func(o *Options),
+) (*MessageStore, *vfs.MemFS) {
 	t.Helper()
 	mem := vfs.NewMem()
 	o := testOptions(errorfs.Wrap(mem, faults), "/store")
