@@ -123,6 +123,11 @@ func TestJSONTolerance(t *testing.T) {
 		require.Equal(t, 3, c.Code)
 	})
 	f(`{"extFields":{"a":"1","a":"2"}}`, func(c *Command) { require.Equal(t, "2", c.Get("a")) })
+	f(`{"extFields":{"a\u0062":"1","\u00e9":"2"},"\u0063ode":7}`, func(c *Command) {
+		require.Equal(t, "1", c.Get("ab"))
+		require.Equal(t, "2", c.Get("é"))
+		require.Equal(t, 7, c.Code)
+	})
 	f(`{"unknown":{"x":[[],{"y":"\"}"}]},"code":4}`, func(c *Command) { require.Equal(t, 4, c.Code) })
 	f(`{"language":"ZIG"}`, func(c *Command) { require.Equal(t, LanguageOther, c.Language) })
 	f(`{"language":9}`, func(c *Command) { require.Equal(t, LanguageGo, c.Language) })

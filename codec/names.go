@@ -152,6 +152,21 @@ const (
 	PermPriority = 1 << 3
 )
 
+// PermString is a perm for people: "RW-", with X for PermInherit (Java PermName.perm2String).
+func PermString(perm int) string {
+	b := []byte("---")
+	if perm&PermRead != 0 {
+		b[0] = 'R'
+	}
+	if perm&PermWrite != 0 {
+		b[1] = 'W'
+	}
+	if perm&PermInherit != 0 {
+		b[2] = 'X'
+	}
+	return string(b)
+}
+
 // Bits of a message's sysFlag (Java MessageSysFlag; spec messages.md §5).
 const (
 	SysFlagCompressed          int32 = 0x1

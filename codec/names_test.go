@@ -145,3 +145,8 @@ func TestLanguageText(t *testing.T) {
 	require.NoError(t, l.UnmarshalText([]byte("256")))
 	require.Equal(t, LanguageOther, l)
 }
+
+func TestPermString(t *testing.T) {
+	require.Equal(t, "RW-", PermString(PermRead|PermWrite))
+	require.Equal(t, "--X", PermString(PermInherit|PermPriority))
+}

@@ -165,14 +165,17 @@ func (s *headerScanner) open(end byte) (empty bool) {
 func (s *headerScanner) key() ([]byte, error) {
 	if s.i < len(s.b) && s.b[s.i] == '"' { // the compact form
 		from := s.i + 1
-		if end, _ := stringEnd(s.b, from); end > 0 && end+1 < len(s.b) && s.b[end+1] == ':' {
+		if end, escaped := stringEnd(s.b, from); !escaped && end > 0 && end+1 < len(s.b) && s.b[end+1] == ':' {
 			s.i = end + 2
 			return s.b[from:end:end], nil
 		}
 	}
-	key, _, err := s.str()
+	key, escaped, err := s.str()
 	if err != nil {
 		return nil, err
+	}
+	if escaped { // no client does that
+		key = appendUnescaped(nil, key)
 	}
 	return key, s.colon()
 }
@@ -281,7 +284,7 @@ func compactMember(b []byte, i int) (key, value []byte, escaped bool, end int) {
 	from := i + 1
 	to := from + 1
 	if b[to] != '"' || b[from] == '\\' || b[from] == '"' { // not a single letter
-		if to, _ = stringEnd(b, from); to < 0 {
+		if to, escaped = stringEnd(b, from); to < 0 || escaped {
 			return nil, nil, false, -1
 		}
 	}
@@ -290,7 +293,10 @@ func compactMember(b []byte, i int) (key, value []byte, escaped bool, end int) {
 		return nil, nil, false, -1
 	}
 	from = to + 3
-	to, escaped = stringEnd(b, from)
+	to = from + 1
+	if b[from] == '\\' || b[from] == '"' || to >= len(b) || b[to] != '"' { // not a single digit
+		to, escaped = stringEnd(b, from)
+	}
 	if to < 0 || to+1 >= len(b) || b[to+1] != ',' && b[to+1] != '}' {
 		return nil, nil, false, -1
 	}

@@ -13,19 +13,22 @@ import (
 	"skylark/codec/body"
 )
 
+// requireShape checks v's text, and that what is read back from it gives the same text.
+func requireShape(t *testing.T, v any, want string) {
+	t.Helper()
+	got, err := body.Encode(v)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got))
+	back := reflect.New(reflect.TypeOf(v))
+	require.NoError(t, body.Decode(got, back.Interface()))
+	again, err := body.Encode(back.Interface())
+	require.NoError(t, err)
+	require.Equal(t, want, string(again))
+}
+
 // TestShapes has the texts of spec bodies.md that Java classes were seen to write.
 func TestShapes(t *testing.T) {
-	f := func(v any, want string) {
-		t.Helper()
-		got, err := body.Encode(v)
-		require.NoError(t, err)
-		require.Equal(t, want, string(got))
-		back := reflect.New(reflect.TypeOf(v))
-		require.NoError(t, body.Decode(got, back.Interface()))
-		again, err := body.Encode(back.Interface())
-		require.NoError(t, err)
-		require.Equal(t, want, string(again))
-	}
+	f := func(v any, want string) { t.Helper(); requireShape(t, v, want) }
 	mq := body.MessageQueue{BrokerName: "b", QueueID: 3, Topic: "T"}
 	topic := body.TopicConfig{}
 	topic.SetDefaults()
@@ -59,6 +62,11 @@ func TestShapes(t *testing.T) {
 	f(body.ConsumerOffsetSerializeWrapper{OffsetTable: map[string]map[int32]codec.QueueOffset{"T@g": {1: 7,
 		0: 5}}},
 		`{"offsetTable":{"T@g":{0:5,1:7}}}`)
+}
+
+// TestShapesOfClients has more of the same.
+func TestShapesOfClients(t *testing.T) {
+	f := func(v any, want string) { t.Helper(); requireShape(t, v, want) }
 	f(body.ConsumerConnection{ConnectionSet: []*body.Connection{{ClientAddr: "ip:1", ClientID: "c",
 		Language: codec.LanguageGo, Version: 479}}, ConsumeType: body.ConsumePassively,
 		MessageModel:     body.Clustering,
