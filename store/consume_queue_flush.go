@@ -9,7 +9,10 @@ import (
 
 // mark is the state of the queue at one moment: the entries below maxOffset are in the mapping.
 func (cq *consumeQueue) mark() queueMark {
-	m := queueMark{minOffset: cq.minOffset.Load(), maxOffset: cq.maxOffset.Load(), maxPhy: -1}
+	m := queueMark{minOffset: cq.minOffset.Load(), maxOffset: cq.maxOffset.Load(), minPhy: -1, maxPhy: -1}
+	if e, ok := cq.entry(m.minOffset); ok && m.minOffset < m.maxOffset && !e.isBlank() {
+		m.minPhy = e.phyOffset
+	}
 	if e, ok := cq.entry(m.maxOffset - 1); ok && !e.isBlank() {
 		m.maxPhy = e.end()
 	}

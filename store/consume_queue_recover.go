@@ -193,11 +193,25 @@ func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
 // endsAt tells whether the queue ends as the mark says.
 func (cq *consumeQueue) endsAt(mark queueMark) bool {
 	end := mark.maxOffset * cqEntryBytes
-	if mark.maxPhy < 0 || cq.mfq.find(end-cqEntryBytes) != cq.mfq.last() {
+	return cq.mfq.find(end-cqEntryBytes) == cq.mfq.last() && cq.agrees(mark) && cq.zeroAt(end)
+}
+
+// agrees tells whether the last entry below the mark is the one that was there, and the files that a scan would read
+// begin and end with entries, up to the mark.
+func (cq *consumeQueue) agrees(mark queueMark) bool {
+	e, ok := cq.entry(mark.maxOffset - 1)
+	if mark.maxPhy < 0 || !ok || e.isBlank() || e.end() != mark.maxPhy {
 		return false
 	}
-	e, ok := cq.entry(mark.maxOffset - 1)
-	return ok && !e.isBlank() && e.end() == mark.maxPhy && cq.zeroAt(end)
+	files := cq.mfq.list()
+	for _, mf := range files[max(0, len(files)-recoverFiles):] {
+		first := mf.fileFrom / cqEntryBytes
+		last := min(first+mf.size/cqEntryBytes, mark.maxOffset) - 1
+		if first <= last && (cq.zeroAt(first*cqEntryBytes) || cq.zeroAt(last*cqEntryBytes)) {
+			return false
+		}
+	}
+	return true
 }
 
 // zeroAt tells that no entry stands at a position, which is in the last file or behind it.
@@ -213,14 +227,12 @@ func (cq *consumeQueue) scan(mark queueMark) (end, maxPhy int64, err error) {
 	i := max(0, len(files)-recoverFiles)
 	pos := int64(0)
 	maxPhy = -1
-	if at := mark.maxOffset * cqEntryBytes; mark.maxPhy >= 0 && at > files[i].fileFrom {
-		if e, ok := cq.entry(mark.maxOffset - 1); ok && !e.isBlank() && e.end() == mark.maxPhy {
-			maxPhy = mark.maxPhy
-			for i < len(files)-1 && !files[i].contains(at) {
-				i++
-			}
-			pos = at - files[i].fileFrom
+	if at := mark.maxOffset * cqEntryBytes; at > files[i].fileFrom && cq.agrees(mark) {
+		maxPhy = mark.maxPhy
+		for i < len(files)-1 && !files[i].contains(at) {
+			i++
 		}
+		pos = at - files[i].fileFrom
 	}
 	if pos == 0 && i > 0 && maxPhy < 0 {
 		if e, ok := cq.entry(files[i].fileFrom/cqEntryBytes - 1); ok && !e.isBlank() {
@@ -346,10 +358,16 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 			t.findOrCreate(k.topic, k.queueID).damaged = true
 		}
 	}
+	minPhy := int64(t.cl.minOffset())
+	for _, cq := range t.all() {
+		mark, ok := marks[queueKey{cq.topic, cq.queueID}]
+		if err := cq.checkFront(mark, ok, minPhy); err != nil {
+			return err
+		}
+	}
 	if err := t.rebuildDamaged(); err != nil {
 		return err
 	}
-	minPhy := int64(t.cl.minOffset())
 	for k, mark := range marks {
 		if mark.maxPhy <= minPhy {
 			if err := t.find(k.topic, k.queueID).numberOn(mark.maxOffset); err != nil {
@@ -369,6 +387,21 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 	t.recovering = false
 	t.loaded = queueMarks{}
 	return nil
+}
+
+// checkFront empties a queue that lost its first files, so that it is rebuilt: its first entry is not where the mark says
+// although that record is still in the log, or, without a mark, nothing ever expired and yet the queue does not start at 0.
+func (cq *consumeQueue) checkFront(mark queueMark, marked bool, minPhy int64) error {
+	first := cq.firstStored()
+	lost := marked && mark.minPhy >= minPhy && first > mark.minOffset
+	if !marked {
+		lost = minPhy == 0 && first > 0
+	}
+	if !lost {
+		return nil
+	}
+	cq.damaged = true
+	return cq.reset()
 }
 
 func (t *consumeQueueTable) rebuildDamaged() error {

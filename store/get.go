@@ -192,7 +192,7 @@ func (g *getter) batchFull(e cqEntry) bool {
 
 // take adds the record of an entry unless a filter or the log leaves it out; false: it is not in memory.
 func (g *getter) take(e cqEntry) bool {
-	if e.isBlank() {
+	if e.isBlank() || e.size <= 0 { // no record, or a damaged file
 		g.status(GetMessageWasRemoving)
 		return true
 	}

@@ -186,6 +186,14 @@ func (mf *mappedFile) Release() {
 	}
 }
 
+// releaseNow is Release that has unmapped when it returns, if it was the last reference. Close uses it: whoever opens the
+// directory next must be able to cut the file.
+func (mf *mappedFile) releaseNow() {
+	if mf.refs.Add(-1) == 0 {
+		mf.unmap()
+	}
+}
+
 func (mf *mappedFile) unmap() {
 	if err := mf.unmapViews(); err != nil {
 		// A second unmap is what the reference count rules out, and the kernel has no other reason.
@@ -195,7 +203,11 @@ func (mf *mappedFile) unmap() {
 
 func (mf *mappedFile) unmapViews() error {
 	var errs []error
-	for _, v := range append(mf.old, mf.view.Load()) {
+	views := mf.old
+	if v := mf.view.Load(); v != nil { // nil after a cut that failed
+		views = append(views, v)
+	}
+	for _, v := range views {
 		errs = append(errs, v.mapping.Unmap())
 		mf.live.Add(-1)
 	}

@@ -409,7 +409,7 @@ func (q *mappedFileQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, mf := range q.list() {
-		mf.Release()
+		mf.releaseNow()
 	}
 	q.files.Store(new([]*mappedFile))
 }

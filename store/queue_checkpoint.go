@@ -28,6 +28,7 @@ type queueKey struct {
 // queueMark says how much of a queue is on the disk.
 type queueMark struct {
 	minOffset, maxOffset int64
+	minPhy               int64 // start of the record at minOffset, -1 without
 	maxPhy               int64 // end of the last record that has an entry below maxOffset, -1 without
 }
 
@@ -57,7 +58,7 @@ type indexMark struct {
 //	indexed <offset below which every record is in the index>
 //	index <count> <beginTimestamp> <endTimestamp> <beginPhyOffset> <endPhyOffset> <name>
 //	deleted <offset> "<topic>"
-//	queue <queueID> <min> <max> <maxPhy> "<topic>"
+//	queue <queueID> <min> <max> <minPhy> <maxPhy> "<topic>"
 //	crc <hex>
 //
 // A file that is missing or damaged counts as empty: recovery then does as Java does.
@@ -134,7 +135,7 @@ func (m *queueMarks) encode() []byte {
 	})
 	for _, k := range keys {
 		q := m.queues[k]
-		fmt.Fprintf(&b, "queue %d %d %d %d %q\n", k.queueID, q.minOffset, q.maxOffset, q.maxPhy, k.topic)
+		fmt.Fprintf(&b, "queue %d %d %d %d %d %q\n", k.queueID, q.minOffset, q.maxOffset, q.minPhy, q.maxPhy, k.topic)
 	}
 	fmt.Fprintf(&b, "crc %08x\n", crc32.ChecksumIEEE(b.Bytes()))
 	return b.Bytes()
@@ -197,7 +198,8 @@ func (m *queueMarks) parseLine(line string, number int) error {
 	case "queue":
 		var k queueKey
 		var q queueMark
-		_, err = fmt.Sscanf(line, "queue %d %d %d %d %q", &k.queueID, &q.minOffset, &q.maxOffset, &q.maxPhy, &k.topic)
+		_, err = fmt.Sscanf(line, "queue %d %d %d %d %d %q", &k.queueID, &q.minOffset, &q.maxOffset, &q.minPhy,
+			&q.maxPhy, &k.topic)
 		m.queues[k] = q
 	default:
 		err = fmt.Errorf("unknown item %q", kind)
