@@ -15,6 +15,10 @@ const (
 	recordOverhead = 64 << 10
 	// smallScratch is the largest scratch record that shares its pool with the common ones.
 	smallScratch = 32 << 10
+	// latencySamplingBits: one put in 2^bits is timed. Offsets times spreadFactor (2^64 divided by the golden ratio) are
+	// spread evenly, whatever the record sizes.
+	latencySamplingBits = 3
+	spreadFactor        = 0x9E3779B97F4A7C15
 	// propertySeparator ends a property (Java MessageDecoder.PROPERTY_SEPARATOR).
 	propertySeparator = 2
 )
@@ -66,7 +70,7 @@ func (s *MessageStore) Append(m *codec.Message) PutResult {
 	}
 	m.QueueOffset, m.PhyOffset, m.StoreTimestamp = at.queueOffset, at.phyOffset, at.storeTimestamp
 	s.appended()
-	s.stats.put(1, len(*scratch), s.o.Clock.Millis()-at.sinceMillis)
+	s.countPut(1, len(*scratch), at)
 	return PutResult{Status: PutOK, PhyOffset: at.phyOffset, EndOffset: at.phyOffset + PhyOffset(len(*scratch)),
 		QueueOffset: at.queueOffset, StoreTimestamp: at.storeTimestamp, Count: 1}
 }
@@ -97,7 +101,7 @@ func (s *MessageStore) AppendBatch(m *codec.Message) PutResult {
 	}
 	m.QueueOffset, m.PhyOffset, m.StoreTimestamp = at.queueOffset, at.phyOffset, at.storeTimestamp
 	s.appended()
-	s.stats.put(len(starts), len(*scratch), s.o.Clock.Millis()-at.sinceMillis)
+	s.countPut(len(starts), len(*scratch), at)
 	return PutResult{Status: PutOK, PhyOffset: at.phyOffset, EndOffset: at.phyOffset + PhyOffset(len(*scratch)),
 		QueueOffset: at.queueOffset, StoreTimestamp: at.storeTimestamp, Count: len(starts), PhyOffsets: starts}
 }
@@ -131,17 +135,40 @@ func (s *MessageStore) encodeBatch(scratch *[]byte, m *codec.Message) (starts []
 
 // place finds the queue and puts the run. The queue is looked up again if queues were taken away meanwhile.
 func (s *MessageStore) place(run []byte, m *codec.Message) (placed, error) {
+	state := m.TransactionState()
+	consumable := state == codec.SysFlagTransactionNone || state == codec.SysFlagTransactionCommit
 	for {
 		epoch := s.cl.epoch.Load()
+		cq := s.queues.find(m.Topic, m.QueueID)
+		if cq == nil && !isTopicDirName(m.Topic) {
+			return placed{}, fmt.Errorf("%w: %q", errTopicName, m.Topic)
+		}
 		var next *atomic.Int64
-		if state := m.TransactionState(); state == codec.SysFlagTransactionNone || state == codec.SysFlagTransactionCommit {
-			next = &s.queues.findOrCreate(m.Topic, m.QueueID).next
+		if consumable {
+			if cq == nil {
+				cq = s.queues.findOrCreate(m.Topic, m.QueueID)
+			}
+			next = &cq.next
 		}
 		at, err := s.cl.put(run, next, epoch)
 		if !errors.Is(err, errStaleQueue) {
 			return at, err
 		}
 	}
+}
+
+// countPut counts a put. A clock read costs as much as the copy of a small message, so the time is taken of those that had
+// to wait for the lock or a file, and of one in latencySampling of the others, which counts for as many.
+func (s *MessageStore) countPut(messages, sizeBytes int, at placed) {
+	weight := int64(1)
+	if !at.waited {
+		if uint64(at.phyOffset)*spreadFactor>>(64-latencySamplingBits) != 0 {
+			s.stats.put(messages, sizeBytes, 0, 1)
+			return
+		}
+		weight = 1 << latencySamplingBits
+	}
+	s.stats.put(messages, sizeBytes, s.o.Clock.Millis()-at.sinceMillis, weight)
 }
 
 // appended tells those who work behind the log.
@@ -168,8 +195,6 @@ func (s *MessageStore) checkMessage(m *codec.Message) PutResult {
 		return illegal("topic of %d bytes, at most %d", topicBytes, s.o.MaxTopicLength)
 	case topicBytes > codec.MaxRetryTopicLength:
 		return illegal("topic of %d bytes, at most %d", topicBytes, codec.MaxRetryTopicLength)
-	case !isTopicDirName(m.Topic):
-		return illegal("topic %q cannot be the name of a directory", m.Topic)
 	case m.QueueID < 0:
 		return illegal("queue id %d is negative", m.QueueID)
 	case m.Body == nil:
@@ -208,7 +233,7 @@ func encodeFailure(err error) PutResult {
 // putFailure turns an error of the log into a status; a disk that is full is said to be full.
 func (s *MessageStore) putFailure(err error) PutResult {
 	switch {
-	case errors.Is(err, errTooLongForFile):
+	case errors.Is(err, errTooLongForFile), errors.Is(err, errTopicName):
 		return PutResult{Status: MessageIllegal, Err: err}
 	case errors.Is(err, errLogBusy):
 		return PutResult{Status: OSPageCacheBusy, Err: err}

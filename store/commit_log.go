@@ -121,6 +121,7 @@ type placed struct {
 	storeTimestamp int64
 	// sinceMillis is when the put began to wait for the lock or a file, or had the lock.
 	sinceMillis int64
+	waited      bool
 }
 
 // put places a run of encoded records, one behind the other in the same file, and fills their holes: physical offsets,
@@ -149,7 +150,7 @@ func (cl *commitLog) put(run []byte, next *atomic.Int64, epoch uint64) (placed, 
 		}
 		if roll == nil {
 			if since != 0 {
-				at.sinceMillis = since
+				at.sinceMillis, at.waited = since, true
 			}
 			return at, nil
 		}

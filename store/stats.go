@@ -54,19 +54,20 @@ type statsSample struct {
 	put, found, miss, transferred int64
 }
 
-// put counts messages that were stored by one call.
-func (s *storeStats) put(messages, bytes int, elapsedMillis int64) {
+// put counts messages that were stored by one call, which stands for weight calls as slow.
+func (s *storeStats) put(messages, sizeBytes int, elapsedMillis, weight int64) {
 	s.putMessages.Add(int64(messages))
-	s.putBytes.Add(int64(bytes))
-	bucket := 0
-	if elapsedMillis > 0 {
-		raise(&s.putMaxMillis, elapsedMillis)
-		for elapsedMillis >= putDistribution[bucket].below {
-			bucket++
-		}
-		s.putLatency[min(bits.Len64(uint64(elapsedMillis)), latencySlots-1)].Add(1)
-		s.putBuckets[bucket].Add(1)
+	s.putBytes.Add(int64(sizeBytes))
+	if elapsedMillis <= 0 {
+		return
 	}
+	raise(&s.putMaxMillis, elapsedMillis)
+	bucket := 0
+	for elapsedMillis >= putDistribution[bucket].below {
+		bucket++
+	}
+	s.putBuckets[bucket].Add(weight)
+	s.putLatency[min(bits.Len64(uint64(elapsedMillis)), latencySlots-1)].Add(weight)
 }
 
 // failed counts a refused put and passes it on.
