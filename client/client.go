@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -177,7 +178,13 @@ func (e *ResponseError) Error() string {
 		e.Remark)
 }
 
-// Check makes an answer other than SUCCESS an error.
+// IsResponse tells whether err is an answer with that code.
+func IsResponse(err error, code int) bool {
+	var re *ResponseError
+	return errors.As(err, &re) && re.Code == code
+}
+
+// Check makes an answer other than SUCCESS a *ResponseError.
 func Check(req, answer *codec.Command) error {
 	if answer.Code == codec.RespSuccess {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -16,29 +15,62 @@ import (
 
 // Errors of a call. Errors of the network are wrapped in ErrClosed.
 var (
-	ErrClosed      = errors.New("client: connection closed")
-	ErrTimeout     = errors.New("client: no answer in time")
-	ErrTooManyCall = errors.New("client: too many calls wait for answers")
+	ErrClosed       = errors.New("client: connection closed")
+	ErrTimeout      = errors.New("client: no answer in time")
+	ErrTooManyCalls = errors.New("client: too many calls wait for answers")
 )
 
-// Dialer makes connections; net.Dialer is one, the in-memory engine has another.
+// Dialer makes connections; net.Dialer is one.
 type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Handler serves requests that the peer makes on our connection (a broker's callbacks). A nil answer sends none.
+// DialerFunc makes a function a Dialer: TLS, or the in-memory network of tests.
+type DialerFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// DialContext calls f.
+func (f DialerFunc) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return f(ctx, network, address)
+}
+
+// Handler serves requests that the peer makes on our connection (a broker's callbacks), in a goroutine of its own. A
+// nil answer sends none.
 type Handler func(c *Conn, req *codec.Command) *codec.Command
 
-// Options of connections. Zero values are Java's NettyClientConfig.
+// Defaults of Options: Java's NettyClientConfig where it has the value.
+const (
+	DefaultConnectTimeout = 3 * time.Second
+	DefaultCallTimeout    = 3 * time.Second
+	DefaultWriteTimeout   = 30 * time.Second
+	DefaultMaxPending     = 65535
+	DefaultMaxHandlers    = 64
+)
+
+// Limits of what a connection keeps.
+const (
+	// maxUnwritten bounds the bytes that wait behind a write under way; further callers wait.
+	maxUnwritten = 32 << 20
+	// maxKeptBytes is the largest buffer that is kept for the next frame: one big message does not stay for ever.
+	maxKeptBytes = 1 << 20
+	// maxRounds is how many times a caller writes what others have appended before it leaves that to a goroutine.
+	maxRounds = 4
+	// writePieceBytes is how much a peer has to take within WriteTimeout.
+	writePieceBytes = 1 << 20
+	// readBytes is the read buffer to begin with.
+	readBytes = 64 << 10
+)
+
+// Options of connections. Zero values are replaced by the defaults above.
 type Options struct {
 	Dialer         Dialer
-	ConnectTimeout time.Duration       // 3 s
-	CallTimeout    time.Duration       // 3 s, for calls whose context has no deadline
-	WriteTimeout   time.Duration       // 30 s; a peer that does not take a write for so long is given up
-	MaxPending     int                 // calls that wait for answers on one connection, 65535
-	MaxFrameBytes  int                 // 16 MiB
+	ConnectTimeout time.Duration
+	CallTimeout    time.Duration       // for calls whose context has no deadline
+	WriteTimeout   time.Duration       // a peer that does not take a MiB within it is given up
+	MaxPending     int                 // calls that wait for answers on one connection
+	MaxHandlers    int                 // requests of the peer under way; more are answered SYSTEM_BUSY
+	MaxFrameBytes  int                 // codec.MaxFrameBytes, 16 MiB
 	Serialize      codec.SerializeType // of our headers
-	Handler        Handler
+	Handler        Handler             // nil: requests of the peer are passed over
 	Log            *slog.Logger
 }
 
@@ -46,31 +78,33 @@ func (o *Options) ensureDefaults() {
 	if o.Dialer == nil {
 		o.Dialer = &net.Dialer{}
 	}
-	if o.ConnectTimeout <= 0 {
-		o.ConnectTimeout = 3 * time.Second
+	orDuration := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
 	}
-	if o.CallTimeout <= 0 {
-		o.CallTimeout = 3 * time.Second
+	orInt := func(n *int, v int) {
+		if *n <= 0 {
+			*n = v
+		}
 	}
-	if o.WriteTimeout <= 0 {
-		o.WriteTimeout = 30 * time.Second
-	}
-	if o.MaxPending <= 0 {
-		o.MaxPending = 65535
-	}
-	if o.MaxFrameBytes <= 0 {
-		o.MaxFrameBytes = codec.MaxFrameBytes
-	}
+	orDuration(&o.ConnectTimeout, DefaultConnectTimeout)
+	orDuration(&o.CallTimeout, DefaultCallTimeout)
+	orDuration(&o.WriteTimeout, DefaultWriteTimeout)
+	orInt(&o.MaxPending, DefaultMaxPending)
+	orInt(&o.MaxHandlers, DefaultMaxHandlers)
+	orInt(&o.MaxFrameBytes, codec.MaxFrameBytes)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
 }
 
-// Conn is one connection to a server.
+// Conn is one connection to a server. Its methods may be called from any goroutine.
 type Conn struct {
-	o      Options
-	nc     net.Conn
-	opaque atomic.Int32
+	o        Options
+	nc       net.Conn
+	opaque   atomic.Int32
+	handlers atomic.Int32
 
 	mu      sync.Mutex
 	pending map[int32]func(*codec.Command, error)
@@ -84,9 +118,6 @@ type Conn struct {
 	limited time.Time // when the write deadline was set
 	room    sync.Cond // a caller with too much before it waits here
 }
-
-// maxUnwritten bounds the bytes that wait behind a write under way; further callers wait.
-const maxUnwritten = 32 << 20
 
 // Dial connects to host:port.
 func Dial(ctx context.Context, addr string, o Options) (*Conn, error) {
@@ -118,19 +149,24 @@ func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
 // Done is closed when the connection is.
 func (c *Conn) Done() <-chan struct{} { return c.closed }
 
-// Err is why it was closed, nil while it is open.
+// Err is why it was closed, nil while it is open. It is an ErrClosed.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Call sends a request and waits for the answer, until ctx ends or, without a deadline, CallTimeout.
+// Call sends a request and waits for the answer, until ctx ends or, without a deadline, CallTimeout. It sets the
+// request's opaque, flag and header encoding. Only a peer that reads nothing any more can hold it longer, for
+// WriteTimeout, after which the connection is closed.
 func (c *Conn) Call(ctx context.Context, req *codec.Command) (*codec.Command, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.o.CallTimeout)
 		defer cancel()
+	}
+	if ctx.Err() != nil {
+		return nil, c.gaveUp(ctx, req)
 	}
 	type result struct {
 		cmd *codec.Command
@@ -146,14 +182,24 @@ func (c *Conn) Call(ctx context.Context, req *codec.Command) (*codec.Command, er
 		return r.cmd, r.err
 	case <-ctx.Done():
 		c.Forget(opaque)
-		return nil, fmt.Errorf("%w: request %d to %v: %w", ErrTimeout, req.Code, c.nc.RemoteAddr(), ctx.Err())
+		return nil, c.gaveUp(ctx, req)
 	}
 }
 
-// Go sends a request; done is called once, by the reading goroutine or by the one who closes, with the answer or the
-// connection's end. The answer is done's own. Forget takes the call back. With an error done is not called.
+// gaveUp is ErrTimeout only if time ran out; a caller that was told to stop gets that back.
+func (c *Conn) gaveUp(ctx context.Context, req *codec.Command) error {
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return fmt.Errorf("client: %s to %v: %w", codec.RequestCodeName(req.Code), c.nc.RemoteAddr(), err)
+	}
+	return fmt.Errorf("%w: %s to %v: %w", ErrTimeout, codec.RequestCodeName(req.Code), c.nc.RemoteAddr(), ctx.Err())
+}
+
+// Go sends a request and returns at once. If it returns no error, done is called exactly once unless Forget comes
+// before it: with the answer, which is done's own, or with the connection's end. It runs on the reading goroutine and
+// does not wait. After an error it is not called.
 func (c *Conn) Go(req *codec.Command, done func(*codec.Command, error)) (opaque int32, err error) {
 	req.Opaque, req.Flag, req.Type = c.opaque.Add(1), 0, c.serializeFor(req)
+	opaque = req.Opaque
 	c.mu.Lock()
 	switch {
 	case c.err != nil:
@@ -161,15 +207,14 @@ func (c *Conn) Go(req *codec.Command, done func(*codec.Command, error)) (opaque 
 		return 0, c.err
 	case len(c.pending) >= c.o.MaxPending:
 		c.mu.Unlock()
-		return 0, fmt.Errorf("%w: %d", ErrTooManyCall, c.o.MaxPending)
+		return 0, fmt.Errorf("%w: %d", ErrTooManyCalls, c.o.MaxPending)
 	}
-	c.pending[req.Opaque] = done
+	c.pending[opaque] = done
 	c.mu.Unlock()
-	opaque = req.Opaque
-	if err := c.Send(req); err != nil && c.forget(opaque) {
+	if err := c.Send(req); err != nil && c.Forget(opaque) {
 		return 0, err
 	}
-	return opaque, nil
+	return opaque, nil // after a failed write done has the error
 }
 
 // serializeFor is the configured header encoding, JSON for codes that do not fit the binary one.
@@ -180,16 +225,13 @@ func (c *Conn) serializeFor(req *codec.Command) codec.SerializeType {
 	return c.o.Serialize
 }
 
-// Forget drops a call: its done will not be called any more, if it was not yet.
-func (c *Conn) Forget(opaque int32) { c.forget(opaque) }
-
-// forget tells whether the call was still there: if not, its done was called.
-func (c *Conn) forget(opaque int32) bool {
+// Forget drops a call: its done will not be called any more. It is false if done was called, or is being called.
+func (c *Conn) Forget(opaque int32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, was := c.pending[opaque]
+	_, ok := c.pending[opaque]
 	delete(c.pending, opaque)
-	return was
+	return ok
 }
 
 // Pending is the number of calls that wait.
@@ -210,7 +252,9 @@ func (c *Conn) Send(cmd *codec.Command) error {
 	return c.SendWith(func(dst []byte) []byte { return cmd.AppendTo(dst) })
 }
 
-// SendWith writes what appendFrame appends: whole frames.
+// SendWith writes what appendFrame appends: whole frames. The write is the caller's if nobody else writes; what others
+// append meanwhile it writes too, a few times, and then leaves the rest to a goroutine. A nil error does not say that
+// the bytes have left.
 func (c *Conn) SendWith(appendFrame func(dst []byte) []byte) error {
 	c.wmu.Lock()
 	for len(c.wbuf) > maxUnwritten && c.writing {
@@ -222,128 +266,69 @@ func (c *Conn) SendWith(appendFrame func(dst []byte) []byte) error {
 		return c.Err()
 	}
 	c.writing = true
+	err := c.writeLocked(maxRounds)
+	if err == nil && len(c.wbuf) > 0 {
+		go c.writeRest()
+	} else {
+		c.writing = false
+	}
+	c.wmu.Unlock()
+	return c.ended(err)
+}
+
+func (c *Conn) writeRest() {
+	c.wmu.Lock()
 	var err error
 	for len(c.wbuf) > 0 && err == nil {
+		err = c.writeLocked(maxRounds)
+	}
+	c.writing = false
+	c.wmu.Unlock()
+	_ = c.ended(err)
+}
+
+// writeLocked writes what is there, up to rounds times. It is called, and returns, with wmu held by the one who has set
+// writing; nothing is left in wbuf after an error.
+func (c *Conn) writeLocked(rounds int) (err error) {
+	for ; rounds > 0 && len(c.wbuf) > 0 && err == nil; rounds-- {
 		buf := c.wbuf
 		c.wbuf = c.wspare[:0]
 		c.wmu.Unlock()
-		c.limitWrite()
-		_, err = c.nc.Write(buf)
+		err = c.write(buf)
 		c.wmu.Lock()
-		c.wspare = buf
+		if c.wspare = buf; cap(buf) > maxKeptBytes {
+			c.wspare = nil
+		}
 		c.room.Broadcast()
 	}
-	c.writing = false
 	if err != nil {
-		c.wbuf = nil
+		c.wbuf, c.wspare = nil, nil
 	}
-	c.wmu.Unlock()
-	if err != nil {
-		c.close(fmt.Errorf("%w: write to %v: %w", ErrClosed, c.nc.RemoteAddr(), err))
-		return c.Err()
-	}
-	return nil
+	return err
 }
 
-// limitWrite moves the write deadline on, not at every write: that would cost a timer each. Only the one who writes
-// calls it.
-func (c *Conn) limitWrite() {
-	if now := time.Now(); now.Sub(c.limited) > c.o.WriteTimeout/4 {
-		c.limited = now
-		_ = c.nc.SetWriteDeadline(now.Add(c.o.WriteTimeout))
-	}
-}
-
-// read splits what comes into frames and hands them out until the connection ends.
-func (c *Conn) read() {
-	buf := make([]byte, 0, 64<<10)
-	var cmd codec.Command
-	for {
-		used := 0
-		for {
-			f, n, need, err := codec.SplitFrame(buf[used:], c.o.MaxFrameBytes)
-			if err != nil {
-				c.close(fmt.Errorf("%w: %w", ErrClosed, err))
-				return
-			}
-			if n == 0 {
-				buf = makeRoom(buf, used, need)
-				break
-			}
-			used += n
-			if err := cmd.Decode(f); err != nil {
-				c.close(fmt.Errorf("%w: %w", ErrClosed, err))
-				return
-			}
-			c.deliver(&cmd)
+// write takes WriteTimeout for each piece that the peer accepts. The deadline is not moved on at every write: that would
+// cost a timer each. Only the one who has set writing calls it.
+func (c *Conn) write(buf []byte) error {
+	for len(buf) > 0 {
+		if now := time.Now(); now.Sub(c.limited) > c.o.WriteTimeout/4 {
+			c.limited = now
+			_ = c.nc.SetWriteDeadline(now.Add(c.o.WriteTimeout)) // fails only if closed, and then Write does too
 		}
-		n, err := c.nc.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
+		n, err := c.nc.Write(buf[:min(len(buf), writePieceBytes)])
 		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.EOF
-			}
-			c.close(fmt.Errorf("%w: %w", ErrClosed, err))
-			return
+			return err
 		}
+		buf = buf[n:]
 	}
-}
-
-// makeRoom moves what is left of buf to its front and has it hold need bytes, growing with what has come rather than
-// with what a length field claims.
-func makeRoom(buf []byte, used, need int) []byte {
-	rest := buf[used:]
-	if len(rest) == 0 {
-		return buf[:0]
-	}
-	if want := min(need, 2*len(rest)+64<<10); want > cap(buf) {
-		return append(make([]byte, 0, want), rest...)
-	}
-	return buf[:copy(buf[:cap(buf)], rest)]
-}
-
-func (c *Conn) deliver(cmd *codec.Command) {
-	if !cmd.IsResponse() {
-		if c.o.Handler == nil {
-			return
-		}
-		req := cmd.Clone()
-		go func() {
-			if answer := c.o.Handler(c, req); answer != nil && !req.IsOneway() {
-				answer.Opaque, answer.Flag, answer.Type = req.Opaque, codec.FlagResponse, req.Type
-				_ = c.Send(answer) // a closed connection needs no answer
-			}
-		}()
-		return
-	}
-	c.mu.Lock()
-	done := c.pending[cmd.Opaque]
-	delete(c.pending, cmd.Opaque)
-	c.mu.Unlock()
-	if done != nil {
-		done(cmd.Clone(), nil)
-	}
-}
-
-// Close ends the connection; calls that wait fail with ErrClosed.
-func (c *Conn) Close() error {
-	c.close(ErrClosed)
 	return nil
 }
 
-func (c *Conn) close(why error) {
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return
+// ended closes the connection after a failed write.
+func (c *Conn) ended(err error) error {
+	if err == nil {
+		return nil
 	}
-	c.err = why
-	pending := c.pending
-	c.pending = nil
-	c.mu.Unlock()
-	close(c.closed)
-	_ = c.nc.Close()
-	for _, done := range pending {
-		done(nil, why)
-	}
+	c.close(fmt.Errorf("%w: write to %v: %w", ErrClosed, c.nc.RemoteAddr(), err))
+	return c.Err()
 }
