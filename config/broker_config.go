@@ -152,8 +152,8 @@ type BrokerConfig struct {
 	// MaxStatsIdleTimeInMinutes: minutes until unused statistics go; -1 keeps them.
 	MaxStatsIdleTimeInMinutes int `prop:"maxStatsIdleTimeInMinutes" def:"-1" is:"-1.."`
 	// TransferMsgByHeap: true copies pulled messages to the heap first, false sends them from the files
-	// (zero copy).
-	TransferMsgByHeap bool `prop:"transferMsgByHeap" def:"true" is:"live"`
+	// (zero copy). Java's default is true.
+	TransferMsgByHeap bool `prop:"transferMsgByHeap" def:"false" is:"live"`
 	// RegionId: region written into trace properties.
 	RegionId string `prop:"regionId" def:"DefaultRegion"`
 	// RegisterBrokerTimeoutMills: milliseconds a registration with a name server may take; 4.9: 6000.

@@ -19,8 +19,8 @@ type OwnConfig struct {
 	ReactorLoops int `prop:"reactorLoops" is:"..1024"`
 	// MaxConnections: connections accepted at a time; further ones are closed at once.
 	MaxConnections int `prop:"maxConnections" def:"65536" is:"1.. live"`
-	// SendOnLoop: append messages on the event loop instead of on the store's own goroutine.
-	SendOnLoop bool `prop:"sendOnLoop"`
+	// SendOnLoop: append messages on the event loop; a send that would have to wait goes to the send pool.
+	SendOnLoop bool `prop:"sendOnLoop" def:"true"`
 	// PullOnLoop: answer pulls that find their messages in memory on the event loop.
 	PullOnLoop bool `prop:"pullOnLoop" def:"true"`
 	// OutboundHighWatermark: bytes waiting for a connection from which it gets no more answers.
