@@ -156,6 +156,7 @@ func (cq *consumeQueue) reset() error {
 	cq.minOffset.Store(0)
 	cq.maxOffset.Store(0)
 	cq.maxPhy.Store(-1)
+	cq.saved.Store(nil)
 	return cq.mfq.destroy()
 }
 

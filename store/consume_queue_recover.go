@@ -125,6 +125,9 @@ func (t *consumeQueueTable) recover(clean bool) (PhyOffset, error) {
 			cq.damaged = false
 			return cq.reset()
 		}
+		if mark.maxPhy >= 0 && cq.maxOffset.Load() >= mark.maxOffset {
+			cq.saved.Store(&mark)
+		}
 		return nil
 	})
 	return t.maxPhyOffset(), err
@@ -326,6 +329,10 @@ func (cq *consumeQueue) truncate(p int64) error {
 	}
 	cq.maxPhy.Store(maxPhy)
 	cq.maxOffset.Store(end)
+	if saved := cq.saved.Load(); saved != nil && saved.maxOffset > end {
+		m := cq.mark()
+		cq.saved.Store(&m)
+	}
 	return nil
 }
 
@@ -376,6 +383,11 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 		}
 	}
 	for topic, before := range t.deletedTopics {
+		// What a crash cut off the log will be written anew, by topics that live.
+		if end := t.cl.maxOffset(); before > end {
+			t.deletedTopics[topic] = end
+			t.marksMoved = true
+		}
 		if int64(before) <= minPhy {
 			delete(t.deletedTopics, topic)
 		}
@@ -402,6 +414,15 @@ func (cq *consumeQueue) checkFront(mark queueMark, marked bool, minPhy int64) er
 	}
 	cq.damaged = true
 	return cq.reset()
+}
+
+// finishRecovery makes durable what recovery changed in the marks, before anything is put.
+func (t *consumeQueueTable) finishRecovery() error {
+	if !t.marksMoved {
+		return nil
+	}
+	t.marksMoved = false
+	return t.saveMarks()
 }
 
 func (t *consumeQueueTable) rebuildDamaged() error {

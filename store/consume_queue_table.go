@@ -58,6 +58,7 @@ type consumeQueueTable struct {
 
 	recovering bool       // entries with a hole before them wait for rebuild
 	loaded     queueMarks // as found at the start, until rebuild
+	marksMoved bool       // recovery changed what the queue checkpoint says of deleted topics
 	index      *indexService
 }
 

@@ -1,0 +1,361 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"skylark/codec"
+	"skylark/internal/vfs"
+	"skylark/store"
+)
+
+// CrashOptions describe one script of the crash harness.
+type CrashOptions struct {
+	Seed  uint64
+	Ops   int
+	Flush store.FlushDiskType
+}
+
+// Crash runs a random script of Ops operations and cuts the power after each: a clone of the MemFS that holds what was
+// synced and some of the rest is recovered and checked, then gets new messages, and in every third case is crashed and
+// recovered again. The checks:
+//
+//   - with SYNC_FLUSH everything acknowledged is there, bytes and offsets;
+//   - the log is a run of intact records from its start to its end;
+//   - the ConsumeQueues hold what building them from the log gives, no more and no less, with offsets that have no gaps;
+//     deleted topics stay deleted;
+//   - every record is found by its keys;
+//   - new messages continue the numbering.
+func Crash(t *testing.T, o CrashOptions, open OpenFunc) {
+	c := &crashTest{T: t, rng: rand.New(rand.NewPCG(o.Seed, 1)), open: open, o: TinyOptions("/store"), sync: o.Flush ==
+		store.SyncFlush, queues: map[queueID]*queueModel{}, deletedAt: map[string]store.PhyOffset{}}
+	c.o.FlushDiskType = o.Flush
+	c.fs, c.recovered = vfs.NewMem(), math.MaxInt64
+	c.s = c.start(c.fs)
+	for c.op = range o.Ops {
+		what := c.step()
+		c.what = fmt.Sprintf("seed %d, operation %d: %s", o.Seed, c.op, what)
+		if c.rng.IntN(2) == 0 {
+			settle(t, c.s)
+		}
+		c.crash()
+		if t.Failed() {
+			break
+		}
+	}
+	require.NoError(t, c.s.Close())
+}
+
+// queueID names a queue of the model.
+type queueID struct {
+	topic string
+	id    int32
+}
+
+// queueModel is what was acknowledged of a queue since its topic was made.
+type queueModel struct{ messages []messageModel }
+
+type messageModel struct {
+	phyOffset store.PhyOffset
+	body      string
+}
+
+type crashTest struct {
+	*testing.T
+	rng  *rand.Rand
+	open OpenFunc
+	o    store.Options
+	sync bool
+	fs   *vfs.MemFS
+	s    Store
+	op   int
+	what string // for messages
+	seq  int    // of messages
+
+	queues    map[queueID]*queueModel
+	deletedAt map[string]store.PhyOffset // where the log ended when a topic was deleted last
+	recovered store.PhyOffset            // where the log ended after the crash, a large number without
+	grown     bool                       // a clone has messages that the model has not
+}
+
+var crashTopics = []string{"A", "B", "C"}
+
+func (c *crashTest) start(fs vfs.FS) Store {
+	o := c.o
+	o.FS = fs
+	s, err := c.open(o)
+	require.NoError(c, err, c.what)
+	require.NoError(c, s.Start(), c.what)
+	return s
+}
+
+// step does one random operation and names it.
+func (c *crashTest) step() string {
+	topic, id := crashTopics[c.rng.IntN(len(crashTopics))], int32(c.rng.IntN(3))
+	switch n := c.rng.IntN(100); {
+	case n < 60:
+		c.put(topic, id, c.rng.IntN(300))
+		return "put"
+	case n < 66:
+		c.put(topic, id, 5000) // rolls soon
+		return "large put"
+	case n < 74:
+		c.putBatch(topic, id, 1+c.rng.IntN(6))
+		return "batch"
+	case n < 80:
+		m := c.message(topic, id, 50)
+		m.SysFlag = []int32{codec.SysFlagTransactionPrepared, codec.SysFlagTransactionRollback}[c.rng.IntN(2)]
+		mustPut(c.T, c.s, m)
+		return "half message"
+	case n < 88:
+		for range 30 {
+			c.put(topic, id, c.rng.IntN(100))
+		}
+		return "many puts"
+	case n < 91:
+		return c.deleteTopic(topic)
+	case n < 96:
+		c.restart()
+		return "restart"
+	default:
+		return c.expire()
+	}
+}
+
+func (c *crashTest) message(topic string, id int32, bodyBytes int) *codec.Message {
+	c.seq++
+	body := fmt.Sprintf("%d %s", c.seq, strings.Repeat("x", bodyBytes))
+	m := Message(topic, id, body, "tag", fmt.Sprintf("k%d shared", c.seq))
+	m.Properties = codec.AppendProperty(m.Properties, codec.PropUniqKey, fmt.Sprint("u", c.seq))
+	return m
+}
+
+func (c *crashTest) queue(topic string, id int32) *queueModel {
+	k := queueID{topic, id}
+	if c.queues[k] == nil {
+		c.queues[k] = &queueModel{}
+	}
+	return c.queues[k]
+}
+
+func (c *crashTest) put(topic string, id int32, bodyBytes int) {
+	m := c.message(topic, id, bodyBytes)
+	r := mustPut(c.T, c.s, m)
+	q := c.queue(topic, id)
+	require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
+	q.messages = append(q.messages, messageModel{r.PhyOffset, string(m.Body)})
+}
+
+func (c *crashTest) putBatch(topic string, id int32, count int) {
+	var body []byte
+	var bodies []string
+	for range count {
+		m := c.message(topic, id, c.rng.IntN(100))
+		var err error
+		body, err = codec.AppendBatchEntry(body, codec.BatchEntry{Body: m.Body, Properties: m.Properties})
+		require.NoError(c, err)
+		bodies = append(bodies, string(m.Body))
+	}
+	r := c.s.PutBatch(&codec.Message{Topic: topic, QueueID: id, Body: body, WaitStoreMsgOK: true})
+	require.Equal(c, store.PutOK, r.Status, "%s: %v", c.what, r.Err)
+	q := c.queue(topic, id)
+	require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
+	for i := range bodies {
+		q.messages = append(q.messages, messageModel{r.PhyOffsets[i], bodies[i]})
+	}
+}
+
+func (c *crashTest) deleteTopic(topic string) string {
+	had := len(c.s.Queues(topic)) > 0
+	require.NoError(c, c.s.DeleteTopic(topic), c.what)
+	if had {
+		c.deletedAt[topic] = c.s.MaxPhyOffset()
+	}
+	for k := range c.queues {
+		if k.topic == topic {
+			delete(c.queues, k)
+		}
+	}
+	return "delete topic " + topic
+}
+
+func (c *crashTest) restart() {
+	require.NoError(c, c.s.Close(), c.what)
+	c.s = c.start(c.fs)
+	c.check(c.s, false)
+}
+
+// expire deletes the oldest log file. Real retention is a matter of hours: the queues are on the disk by then.
+func (c *crashTest) expire() string {
+	c.restart()
+	first := c.s.MinPhyOffset()
+	if c.s.MaxPhyOffset() < first+2*LogFileBytes {
+		return "nothing to expire"
+	}
+	name := fmt.Sprintf("/store/commitlog/%020d", first)
+	require.NoError(c, c.fs.Chtimes(name, time.Now().Add(-1000*time.Hour)))
+	c.s.DeleteExpiredFiles()
+	require.Eventually(c, func() bool { return c.s.MinPhyOffset() > first }, waitLimit, waitTick)
+	c.restart() // the least offsets follow in the background
+	return "expire"
+}
+
+// crash cuts the power and looks at what comes up.
+func (c *crashTest) crash() {
+	fs := c.fs.CrashClone(c.rng.Uint64())
+	s := c.start(fs)
+	c.recovered = s.MaxPhyOffset()
+	defer func() { c.recovered, c.grown = math.MaxInt64, false }()
+	c.check(s, true)
+	next := c.proceed(s)
+	c.grown = true
+	if c.rng.IntN(3) == 0 {
+		again := fs.CrashClone(c.rng.Uint64())
+		require.NoError(c, s.Close(), c.what)
+		c.what += ", second crash"
+		s = c.start(again)
+		c.check(s, true)
+		if c.sync {
+			for k, q := range next {
+				require.GreaterOrEqual(c, s.MaxOffset(k.topic, k.id), q+1, "%s: %v", c.what, k)
+			}
+		}
+		c.proceed(s)
+	}
+	require.NoError(c, s.Close(), c.what)
+}
+
+// proceed puts a message into some queues and returns where they went.
+func (c *crashTest) proceed(s Store) map[queueID]store.QueueOffset {
+	next := map[queueID]store.QueueOffset{}
+	for _, topic := range crashTopics {
+		k := queueID{topic, int32(c.rng.IntN(3))}
+		want := s.MaxOffset(k.topic, k.id)
+		r := mustPut(c.T, s, Message(k.topic, k.id, "after the crash", "", ""))
+		require.Equal(c, want, r.QueueOffset, "%s: %v continues its numbering", c.what, k)
+		next[k] = want
+	}
+	settle(c.T, s)
+	for k, q := range next {
+		require.Equal(c, q+1, s.MaxOffset(k.topic, k.id), "%s: %v", c.what, k)
+	}
+	return next
+}
+
+// check compares a store with its own log and, as far as that was promised, with the model.
+func (c *crashTest) check(s Store, crashed bool) {
+	c.Helper()
+	settle(c.T, s)
+	expected := map[queueID][]store.QueueEntry{}
+	first := map[queueID]store.QueueOffset{}
+	var keyed []*codec.Message
+	walkLog(c.T, s, func(rec *codec.Record) {
+		if rec.TransactionState() != codec.SysFlagTransactionRollback {
+			keyed = append(keyed, rec.Message())
+		}
+		if rec.TransactionState() != codec.SysFlagTransactionNone ||
+			rec.PhyOffset < min(c.deletedAt[string(rec.Topic)], c.recovered) {
+			return
+		}
+		k := queueID{string(rec.Topic), rec.QueueID}
+		if len(expected[k]) == 0 {
+			first[k] = rec.QueueOffset
+		}
+		require.EqualValues(c, int(first[k])+len(expected[k]), rec.QueueOffset, "%s: %v has a gap", c.what, k)
+		expected[k] = append(expected[k], store.QueueEntry{PhyOffset: rec.PhyOffset, Size: int32(rec.TotalSize),
+			TagsCode: tagsOf(rec)})
+	})
+	for _, topic := range crashTopics {
+		for id := range int32(3) {
+			k := queueID{topic, id}
+			c.checkQueue(s, k, first[k], expected[k])
+		}
+	}
+	if c.sync || !crashed {
+		c.checkAcknowledged(s)
+	}
+	c.checkKeys(s, keyed)
+}
+
+func tagsOf(rec *codec.Record) int64 {
+	tags, _ := rec.Property(codec.PropTags)
+	return codec.TagsCode(tags)
+}
+
+func (c *crashTest) checkQueue(s Store, k queueID, first store.QueueOffset, want []store.QueueEntry) {
+	c.Helper()
+	from, to := s.MinOffset(k.topic, k.id), s.MaxOffset(k.topic, k.id)
+	if len(want) == 0 {
+		require.Equal(c, from, to, "%s: %v has nothing in the log", c.what, k)
+		return
+	}
+	require.Equal(c, first, from, "%s: min of %v", c.what, k)
+	require.Equal(c, first+store.QueueOffset(len(want)), to, "%s: max of %v", c.what, k)
+	var got []store.QueueEntry
+	for q := from; q < to; {
+		part := s.QueueEntries(k.topic, k.id, q, len(want))
+		require.NotEmpty(c, part, "%s: %v at %d", c.what, k, q)
+		got = append(got, part...)
+		q += store.QueueOffset(len(part))
+	}
+	require.Equal(c, want, got, "%s: %v", c.what, k)
+}
+
+// checkAcknowledged looks for everything that was promised.
+func (c *crashTest) checkAcknowledged(s Store) {
+	c.Helper()
+	for k, q := range c.queues {
+		count, end := store.QueueOffset(len(q.messages)), s.MaxOffset(k.topic, k.id)
+		require.True(c, end == count || c.grown && end == count+1, "%s: max of %v is %d, not %d", c.what, k, end, count)
+		for i, m := range q.messages {
+			if m.phyOffset < s.MinPhyOffset() {
+				continue
+			}
+			b, err := s.ReadRecord(m.phyOffset, nil)
+			require.NoError(c, err, "%s: %v %d", c.what, k, i)
+			rec, err := codec.ParseRecord(b, true)
+			require.NoError(c, err, c.what)
+			require.EqualValues(c, i, rec.QueueOffset, c.what)
+			require.Equal(c, m.body, string(rec.Body), c.what)
+		}
+	}
+}
+
+// checkKeys looks every record up by its keys. The index follows the log in its order.
+func (c *crashTest) checkKeys(s Store, keyed []*codec.Message) {
+	c.Helper()
+	shared := map[string]int{}
+	for i := len(keyed) - 1; i >= 0; i-- {
+		m := keyed[i]
+		uniq, ok := m.Property(codec.PropUniqKey)
+		if !ok {
+			continue // put after a crash
+		}
+		find := func(key string) bool {
+			recs, _, _ := s.QueryByKey(m.Topic, key, 64, 0, 1<<60)
+			for _, b := range recs {
+				if rec, err := codec.ParseRecord(b, true); err == nil && rec.PhyOffset == m.PhyOffset {
+					return true
+				}
+			}
+			return false
+		}
+		key := string(uniq)
+		if len(shared) == 0 {
+			require.Eventually(c, func() bool { return find(key) }, waitLimit, waitTick, "%s: %s of %s", c.what, key, m.Topic)
+		}
+		require.True(c, find(key), "%s: %s of %s at %d", c.what, key, m.Topic, m.PhyOffset)
+		require.True(c, find("k"+key[1:]), "%s: %s of %s", c.what, key, m.Topic)
+		shared[m.Topic]++
+	}
+	for topic, count := range shared {
+		recs, _, _ := s.QueryByKey(topic, "shared", 64, 0, 1<<60)
+		require.Len(c, recs, min(count, 64), "%s: shared key of %s", c.what, topic)
+	}
+}

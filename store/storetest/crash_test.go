@@ -1,0 +1,33 @@
+package storetest_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	"skylark/store"
+	"skylark/store/storetest"
+)
+
+var (
+	seed     = flag.Uint64("seed", 0, "run this script of the crash harness only")
+	scripts  = flag.Int("scripts", 4, "scripts of the crash harness")
+	crashOps = flag.Int("crashops", 40, "operations of each script")
+)
+
+func TestCrash(t *testing.T) {
+	f := func(seed uint64, flush store.FlushDiskType) {
+		t.Run(fmt.Sprintf("seed%d/flush%d", seed, flush), func(t *testing.T) {
+			storetest.Crash(t, storetest.CrashOptions{Seed: seed, Ops: *crashOps, Flush: flush}, open)
+		})
+	}
+	if *seed != 0 {
+		f(*seed, store.SyncFlush)
+		f(*seed, store.AsyncFlush)
+		return
+	}
+	for i := range uint64(*scripts) {
+		f(i+1, store.SyncFlush)
+		f(i+1, store.AsyncFlush)
+	}
+}
