@@ -13,6 +13,9 @@ import (
 const (
 	// allocateTimeout is how long a put waits for the next file (Java AllocateMappedFileService.waitTimeOut).
 	allocateTimeout = 5 * time.Second
+	// allocateRetryInterval is how long a failure answers further puts at once: each try on a full disk costs some
+	// milliseconds and a journal commit.
+	allocateRetryInterval = 100 * time.Millisecond
 	// populateChunk is what one madvise call faults in; 1 MiB takes about half a millisecond.
 	populateChunk = 1 << 20
 )
@@ -33,6 +36,7 @@ type allocateMappedFileService struct {
 	taken   int64 // start of the last file in use, -1 = none: that one and those before are never made again
 	changed chan struct{}
 	err     error // of the last attempt
+	triedAt time.Time
 	closed  bool
 
 	wakeup chan struct{}
@@ -99,6 +103,7 @@ func (s *allocateMappedFileService) wait(from int64) error {
 	for first := true; ; first = false {
 		s.mu.Lock()
 		changed, err, closed, taken := s.changed, s.err, s.closed, s.taken
+		recent := s.clock.Now().Sub(s.triedAt) < allocateRetryInterval
 		s.mu.Unlock()
 		mf := s.ready.Load()
 		switch {
@@ -106,7 +111,7 @@ func (s *allocateMappedFileService) wait(from int64) error {
 			return nil
 		case closed:
 			return ErrClosed
-		case !first && err != nil:
+		case err != nil && (recent || !first):
 			return err
 		}
 		s.request(from)
@@ -180,7 +185,7 @@ func (s *allocateMappedFileService) discard(mf *mappedFile) {
 func (s *allocateMappedFileService) announce(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err = err
+	s.err, s.triedAt = err, s.clock.Now()
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

@@ -52,7 +52,8 @@ type storeCheckpoint struct {
 	confirmPhyOffset    atomic.Int64
 
 	mu      sync.Mutex
-	written [5]int64
+	written [5]int64 // what the file holds
+	intact  bool     // the file exists and holds it
 }
 
 func newStoreCheckpoint(fs vfs.FS, rootDir string) *storeCheckpoint {
@@ -97,7 +98,7 @@ func (c *storeCheckpoint) load(nowMillis int64) (damaged error, err error) {
 		field.Store(values[i])
 	}
 	c.mu.Lock()
-	c.written = values
+	c.written, c.intact = values, true
 	c.mu.Unlock()
 	return nil, nil
 }
@@ -132,10 +133,8 @@ func (c *storeCheckpoint) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.values()
-	if v == c.written {
-		if _, err := c.fs.Stat(c.path); err == nil {
-			return nil
-		}
+	if c.intact && v == c.written {
+		return nil
 	}
 	data := make([]byte, checkpointBytes)
 	for i := range v {
@@ -144,7 +143,7 @@ func (c *storeCheckpoint) flush() error {
 	if err := c.write(data); err != nil {
 		return fmt.Errorf("store: write checkpoint: %w", err)
 	}
-	c.written = v
+	c.written, c.intact = v, true
 	return nil
 }
 

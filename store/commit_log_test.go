@@ -157,8 +157,11 @@ func TestCommitLogDiskFull(t *testing.T) {
 	require.True(t, diskFull(err))
 	require.EqualValues(t, 2, next.Load())
 	fs.SetLimit(0)
-	at, err := tl.put(rec, &next, 0)
-	require.NoError(t, err)
+	var at placed
+	require.Eventually(t, func() bool {
+		at, err = tl.put(rec, &next, 0)
+		return err == nil
+	}, testWait, testTick)
 	require.EqualValues(t, 64<<10, at.phyOffset)
 	tl.stop(t)
 }

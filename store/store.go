@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path"
+	"strings"
 	"sync"
 
 	"skylark/internal/vfs"
 )
+
+// batchQueueDirName is where Java keeps the queues of topics with queue.type=BatchCQ.
+const batchQueueDirName = "batchconsumequeue"
 
 // MessageStore is one directory of files (Java DefaultMessageStore): the CommitLog with every record, the ConsumeQueues
 // and the IndexFiles that are built from it. All methods may be called from any goroutine between Start and Close.
@@ -48,6 +53,9 @@ func Open(o Options) (*MessageStore, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
 		return nil, err
+	}
+	if strings.Contains(o.CommitLogDir, ",") {
+		return nil, fmt.Errorf("store: storePathCommitLog %q: more than one directory is not supported", o.CommitLogDir)
 	}
 	s := &MessageStore{o: o, fs: o.FS, log: o.Log}
 	s.flags.set(flagClosed, nil)
@@ -93,6 +101,9 @@ func (s *MessageStore) wire() {
 
 // load is Open behind the lock.
 func (s *MessageStore) load() error {
+	if err := s.refuseForeign(); err != nil {
+		return err
+	}
 	aborted, err := s.abort.exists()
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -114,6 +125,21 @@ func (s *MessageStore) load() error {
 		return err
 	}
 	s.reads.setUp(&s.o, s.cl.maxOffset())
+	return s.queues.finishRecovery()
+}
+
+// refuseForeign refuses what other kinds of Java stores leave and this one would take for empty: queues in RocksDB
+// (storeType=defaultRocksDB). Queues of batch topics are not served; their records are.
+func (s *MessageStore) refuseForeign() error {
+	name := path.Join(s.o.RootDir, consumeQueueDirName, "CURRENT")
+	if info, err := s.fs.Stat(name); err == nil && !info.IsDir() {
+		return fmt.Errorf("store: %s: the queues are kept in RocksDB, which is not supported; start the Java broker "+
+			"with storeType=default once, which builds them as files", name)
+	}
+	dir := path.Join(s.o.RootDir, batchQueueDirName)
+	if topics, err := s.fs.List(dir); err == nil && len(topics) > 0 {
+		s.log.Warn("batch queues are not served", "dir", dir, "topics", len(topics))
+	}
 	return nil
 }
 
