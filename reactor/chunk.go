@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Pooled buffers come in powers of two from 512 bytes to 1 MiB; what is larger is made and left to the collector, so one
-// 16 MiB frame does not poison the pool.
+// Pooled buffers come in powers of two from 512 bytes to 1 MiB; what is larger is made and left to the
+// collector, so one 16 MiB frame does not poison the pool.
 const (
 	minChunkBits = 9
 	maxChunkBits = 20

@@ -2,10 +2,10 @@ package reactor
 
 import "skylark/codec"
 
-// Inbound cuts the byte stream of one connection into frames. Frames that lie within one read alias it; only what is
-// incomplete is copied, into a pooled buffer that doubles as bytes arrive and never much beyond what the frame calls
-// for. The cost of a frame is thus linear in its length, however small the reads are, and a peer that announces 16 MiB
-// and sends ten bytes costs 512 bytes.
+// Inbound cuts the byte stream of one connection into frames. Frames that lie within one read alias it; only
+// what is incomplete is copied, into a pooled buffer that doubles as bytes arrive and never much beyond what
+// the frame calls for. The cost of a frame is thus linear in its length, however small the reads are, and a
+// peer that announces 16 MiB and sends ten bytes costs 512 bytes.
 //
 // One turn is
 //
@@ -35,9 +35,10 @@ func (in *Inbound) Buffered() int {
 	return len(in.held.b) - in.at
 }
 
-// Split appends complete frames to dst until it holds MaxBatchFrames: first those of the held bytes, then those of p.
-// rest is what of p was not used. No frame returned means that all the rest is incomplete. Frames are valid until the
-// next call of a method of in, and no longer than p. Frames before a malformed one are returned with its error.
+// Split appends complete frames to dst until it holds MaxBatchFrames: first those of the held bytes, then
+// those of p. rest is what of p was not used. No frame returned means that all the rest is incomplete. Frames
+// are valid until the next call of a method of in, and no longer than p. Frames before a malformed one are
+// returned with its error.
 func (in *Inbound) Split(p []byte, dst []codec.Frame) (frames []codec.Frame, rest []byte, err error) {
 	if in.held != nil {
 		var done bool
@@ -57,7 +58,8 @@ func (in *Inbound) Split(p []byte, dst []codec.Frame) (frames []codec.Frame, res
 }
 
 // splitHeld serves the held bytes; not done means that they are used up (and may still be aliased by dst).
-func (in *Inbound) splitHeld(p []byte, dst []codec.Frame) (_ []codec.Frame, rest []byte, done bool, err error) {
+func (in *Inbound) splitHeld(p []byte, dst []codec.Frame) (
+	_ []codec.Frame, rest []byte, done bool, err error) {
 	if in.Buffered() == 0 {
 		in.Release()
 		return dst, p, false, nil

@@ -37,7 +37,8 @@ func turn(t require.TestingT, in *Inbound, p []byte) (bodies [][]byte) {
 	}
 }
 
-// TestInboundModel: however the stream is cut into reads, and wherever it is held back, the same frames come out.
+// TestInboundModel: however the stream is cut into reads, and wherever it is held back, the same frames come
+// out.
 func TestInboundModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream []byte
@@ -112,25 +113,4 @@ func TestInboundMalformedAfterGood(t *testing.T) {
 	require.Len(t, rest, 6)
 	in.Release()
 	require.Zero(t, in.Buffered())
-}
-
-func TestInboundNoAllocations(t *testing.T) {
-	var in Inbound
-	in.Init(codec.MaxFrameBytes)
-	stream := appendFrame(nil, []byte("header"), make([]byte, 3000))
-	stream = append(stream, stream...)
-	scratch := make([]codec.Frame, 0, MaxBatchFrames)
-	feed := func(p []byte) {
-		for more := true; more; {
-			var frames []codec.Frame
-			frames, p, _ = in.Split(p, scratch[:0])
-			more = len(frames) > 0
-		}
-		in.Keep(p)
-	}
-	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		feed(stream[:1000])
-		feed(stream[1000:4000])
-		feed(stream[4000:])
-	}))
 }

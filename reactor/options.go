@@ -33,22 +33,23 @@ type Options struct {
 	Loops int
 	// MaxConnections refuses what is beyond it (accepted and closed at once, logged at most once a second).
 	MaxConnections int
-	// IdleTimeout closes a connection without traffic in either direction (Java serverChannelMaxIdleTimeSeconds),
-	// up to an eighth later. Negative: never.
+	// IdleTimeout closes a connection without traffic in either direction (Java
+	// serverChannelMaxIdleTimeSeconds), up to an eighth later. Negative: never.
 	IdleTimeout time.Duration
 	// MaxFrameBytes includes the length field.
 	MaxFrameBytes int
 	// ReadBufferBytes is the loop's read buffer, one per loop.
 	ReadBufferBytes int
-	// HighWatermarkBytes: above it the connection's frames are no longer served; below LowWatermarkBytes they are
-	// again. Both bound what one connection can hold of answers.
+	// HighWatermarkBytes: above it the connection's frames are no longer served; below LowWatermarkBytes they
+	// are again. Both bound what one connection can hold of answers.
 	HighWatermarkBytes int
 	LowWatermarkBytes  int
-	// MaxPendingBytes closes a connection for which more than that waits: answers to requests that were under way
-	// when the high watermark was reached, and requests of ours. Mapped ranges count, though they cost no heap.
+	// MaxPendingBytes closes a connection for which more than that waits: answers to requests that were under
+	// way when the high watermark was reached, and requests of ours. Mapped ranges count, though they cost no
+	// heap.
 	MaxPendingBytes int
-	// MaxPausedInboundBytes closes a connection that keeps sending while it does not read. An engine that can stop
-	// reading (std, mem) does so instead.
+	// MaxPausedInboundBytes closes a connection that keeps sending while it does not read. An engine that can
+	// stop reading (std, mem) does so instead.
 	MaxPausedInboundBytes int
 	// SlowReaderTimeout closes a connection whose pending bytes did not shrink for so long. Negative: never.
 	SlowReaderTimeout time.Duration
@@ -56,7 +57,10 @@ type Options struct {
 	SocketSndBuf, SocketRcvBuf, Backlog int
 	// TLS takes over connections whose first byte is 0x16 (a TLS handshake); nil closes them with a reason.
 	TLS func(net.Conn) net.Conn
-	// Log gets one line for every connection that is not ended by its peer, at most ten a second of each kind.
+	// RequireTLS closes connections that begin without a TLS handshake (Java's tls.server.mode=enforcing).
+	RequireTLS bool
+	// Log gets one line for every connection that is not ended by its peer, at most ten a second of each
+	// kind.
 	Log *slog.Logger
 }
 

@@ -12,13 +12,14 @@ const (
 	largeOutboundChunk = 64 << 10
 )
 
-// Outbound is what waits for one connection's socket: heap bytes, copied into pooled chunks, and mapped ranges with
-// their references, in order. It also judges the reader: over the high watermark it is paused until it is below the
-// low one again, over MaxPendingBytes it is to be closed, and it remembers when the last byte moved.
+// Outbound is what waits for one connection's socket: heap bytes, copied into pooled chunks, and mapped
+// ranges with their references, in order. It also judges the reader: over the high watermark it is paused
+// until it is below the low one again, over MaxPendingBytes it is to be closed, and it remembers when the
+// last byte moved.
 //
-// It has no lock of its own: all methods but Paused are called under the connection's. A writer may let go of that
-// lock for the system call between Fill (or Buffers) and Advance: others only append meanwhile, so what Fill named
-// stays where it is. Nobody but that writer calls Advance, and Release waits for it.
+// It has no lock of its own: all methods but Paused are called under the connection's. A writer may let go of
+// that lock for the system call between Fill (or Buffers) and Advance: others only append meanwhile, so what
+// Fill named stays where it is. Nobody but that writer calls Advance, and Release waits for it.
 type Outbound struct {
 	runs   []run
 	head   int // runs[:head] are written
@@ -64,8 +65,8 @@ func (q *Outbound) AppendBytes(p []byte, now uint32) {
 	q.judge()
 }
 
-// Append moves what o holds behind its first skip bytes to the end and empties o; the references of ranges that lie
-// within skip are released.
+// Append moves what o holds behind its first skip bytes to the end and empties o; the references of ranges
+// that lie within skip are released.
 func (q *Outbound) Append(o *Outbox, skip int, now uint32) {
 	q.grow(now)
 	q.take(o, skip)
@@ -185,8 +186,8 @@ func (q *Outbound) Buffers(dst [][]byte, maxBytes int) [][]byte {
 	return dst
 }
 
-// Advance removes the first n bytes, which the socket took, and drops the references of what is written. resumed
-// tells that the connection was paused and is to be served again.
+// Advance removes the first n bytes, which the socket took, and drops the references of what is written.
+// resumed tells that the connection was paused and is to be served again.
 func (q *Outbound) Advance(n int, now uint32) (resumed bool) {
 	if n > 0 {
 		q.moved = now

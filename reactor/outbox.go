@@ -25,9 +25,9 @@ func (o *Outbox) Buffer() []byte { return o.buf }
 // SetBuffer gives back what Buffer returned, grown.
 func (o *Outbox) SetBuffer(b []byte) { o.buf = b }
 
-// AddSegments appends the runs of s behind what Buffer holds now and takes over their references; s is left empty.
-// Runs without an owner are heap memory that may be reused once the outbox is sent: what the socket does not take at
-// once is copied.
+// AddSegments appends the runs of s behind what Buffer holds now and takes over their references; s is left
+// empty. Runs without an owner are heap memory that may be reused once the outbox is sent: what the socket
+// does not take at once is copied.
 func (o *Outbox) AddSegments(s *zerocopy.Segments) {
 	if s.Empty() {
 		return

@@ -1,7 +1,7 @@
 package zerocopy
 
-// Owner is what keeps the memory behind a segment alive: a mapped file. Release is called exactly once for every
-// segment handed over, from any goroutine.
+// Owner is what keeps the memory behind a segment alive: a mapped file. Release is called exactly once for
+// every segment handed over, from any goroutine.
 type Owner interface{ Release() }
 
 // Segment is a run of bytes inside a mapping.
@@ -16,8 +16,8 @@ type Segments struct {
 	size  int
 }
 
-// Add appends a run and takes over one reference of its owner. A run that continues the last one in the same mapping
-// is merged into it: the surplus reference is released, so the answer leaves with fewer iovecs.
+// Add appends a run and takes over one reference of its owner. A run that continues the last one in the same
+// mapping is merged into it: the surplus reference is released, so the answer leaves with fewer iovecs.
 func (s *Segments) Add(seg Segment) {
 	s.size += len(seg.Bytes)
 	if n := len(s.parts); n > 0 && seg.Owner != nil {
@@ -48,7 +48,8 @@ func (s *Segments) Parts() []Segment { return s.parts }
 // Empty tells that there is nothing to send.
 func (s *Segments) Empty() bool { return len(s.parts) == 0 }
 
-// AppendTo copies the bytes to dst (transferMsgByHeap, tests, queries of a single message). References are kept.
+// AppendTo copies the bytes to dst (transferMsgByHeap, tests, queries of a single message). References are
+// kept.
 func (s *Segments) AppendTo(dst []byte) []byte {
 	for i := range s.parts {
 		dst = append(dst, s.parts[i].Bytes...)

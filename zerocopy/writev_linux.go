@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Vec is an array of runs for one writev. It is kept and reused: unix.Writev builds such an array on every call. The
-// zero value is empty. The runs stay the caller's and must not change or go away before Reset.
+// Vec is an array of runs for one writev. It is kept and reused: unix.Writev builds such an array on every
+// call. The zero value is empty. The runs stay the caller's and must not change or go away before Reset.
 type Vec struct {
 	iov  []unix.Iovec
 	size int
@@ -28,9 +28,9 @@ func (v *Vec) Add(b []byte) bool {
 	return true
 }
 
-// Writev writes the runs to a non-blocking socket in one system call and returns how many bytes it took. A full
-// socket is no error: n is then less than Size. A page of a mapping that is not resident is read in here, inside the
-// system call, where the scheduler sees that the thread waits.
+// Writev writes the runs to a non-blocking socket in one system call and returns how many bytes it took. A
+// full socket is no error: n is then less than Size. A page of a mapping that is not resident is read in
+// here, inside the system call, where the scheduler sees that the thread waits.
 func (v *Vec) Writev(fd int) (n int, err error) {
 	if len(v.iov) == 0 {
 		return 0, nil

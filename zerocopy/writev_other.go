@@ -2,7 +2,8 @@
 
 package zerocopy
 
-// Vec is an array of runs for one write. There is no portable writev in x/sys: the runs are written one by one.
+// Vec is an array of runs for one write. There is no portable writev in x/sys: the runs are written one by
+// one.
 type Vec struct {
 	iov  [][]byte
 	size int
@@ -21,8 +22,8 @@ func (v *Vec) Add(b []byte) bool {
 	return true
 }
 
-// Writev writes the runs to a non-blocking socket and returns how many bytes it took. A full socket is no error: n is
-// then less than Size.
+// Writev writes the runs to a non-blocking socket and returns how many bytes it took. A full socket is no
+// error: n is then less than Size.
 func (v *Vec) Writev(fd int) (n int, err error) {
 	for _, b := range v.iov {
 		k, err := Write(fd, b)

@@ -12,8 +12,8 @@ import (
 	"skylark/reactor/internal/conns"
 )
 
-// drainer tells connections that their socket takes bytes again: poll(2) over those that wait. It is written for
-// development machines; its cost grows with the number of slow readers.
+// drainer tells connections that their socket takes bytes again: poll(2) over those that wait. It is written
+// for development machines; its cost grows with the number of slow readers.
 type drainer struct {
 	table *conns.Table
 	pipe  [2]int // wakes the goroutine when the set changes
@@ -53,8 +53,8 @@ func (d *drainer) arm(c *conn) error {
 	return nil
 }
 
-// forget is called with c.mu before the descriptor is closed. A poll that runs may still name it; what it reports is
-// looked up by number and finds the connection closed.
+// forget is called with c.mu before the descriptor is closed. A poll that runs may still name it; what it
+// reports is looked up by number and finds the connection closed.
 func (d *drainer) forget(c *conn) {
 	d.mu.Lock()
 	delete(d.waiting, c.id)

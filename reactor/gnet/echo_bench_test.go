@@ -69,8 +69,8 @@ func (quiet) Warnf(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
 
-// BenchmarkEcho sends 1 KiB frames over 4 connections, a window of them at a time on each. An op is one frame; cpu-ns
-// is the process's CPU time for it, client included.
+// BenchmarkEcho sends 1 KiB frames over 4 connections, a window of them at a time on each. An op is one
+// frame; cpu-ns is the process's CPU time for it, client included.
 func BenchmarkEcho(b *testing.B) {
 	f := func(name string, window int, addr func(*testing.B) string) {
 		b.Run(name, func(b *testing.B) { benchEcho(b, addr(b), window) })

@@ -22,7 +22,8 @@ import (
 )
 
 func init() {
-	// gnet starts a worker pool with two tickers for functions that are not used here; an idle broker is to sleep.
+	// gnet starts a worker pool with two tickers for functions that are not used here; an idle broker is to
+	// sleep.
 	goroutine.DefaultWorkerPool.Release()
 }
 
@@ -127,8 +128,8 @@ func (e *Engine) take(nc net.Conn) error {
 	return nil
 }
 
-// ownZone gives an address a zone string of its own. gnet recycles the zone's bytes as a buffer when the connection
-// closes, and net shares one string among all addresses of an interface.
+// ownZone gives an address a zone string of its own. gnet recycles the zone's bytes as a buffer when the
+// connection closes, and net shares one string among all addresses of an interface.
 func ownZone(a net.Addr) {
 	if t, ok := a.(*net.TCPAddr); ok && t.Zone != "" {
 		t.Zone = strings.Clone(t.Zone)
@@ -171,8 +172,8 @@ func (e *Engine) Stop(ctx context.Context) error {
 	}
 }
 
-// shutdown takes the engine down in the only safe order: nobody enrols any more, all connections are gone (and with
-// them everybody who could call gnet), then the loops.
+// shutdown takes the engine down in the only safe order: nobody enrols any more, all connections are gone
+// (and with them everybody who could call gnet), then the loops.
 func (e *Engine) shutdown() {
 	defer close(e.stopped)
 	e.StopAccepting()

@@ -93,7 +93,8 @@ func TestPenHolderLeavesTheRestToTheDrainer(t *testing.T) {
 	require.Eventually(t, func() bool { return c.PendingBytes() == 0 }, 10*time.Second, time.Millisecond)
 }
 
-// TestCloseWaitsForThePen: gnet closes the descriptor when OnClose returns, so a write that is under way goes first.
+// TestCloseWaitsForThePen: gnet closes the descriptor when OnClose returns, so a write that is under way goes
+// first.
 func TestCloseWaitsForThePen(t *testing.T) {
 	w, c, nc := connect(t)
 	takePen(c)

@@ -82,6 +82,9 @@ func (c *conn) begin(p []byte) gn.Action {
 	if p[0] == conns.TLSHandshakeByte {
 		return c.handOver(p)
 	}
+	if c.eng.opts.RequireTLS {
+		return c.closeNow(reactor.ErrTLSRequired)
+	}
 	if err := c.eng.guard.Open(c); err != nil {
 		return c.closeNow(err)
 	}
@@ -89,8 +92,9 @@ func (c *conn) begin(p []byte) gn.Action {
 	return gn.None
 }
 
-// handOver passes the connection to the TLS engine. Nobody but this loop knows it yet, so nothing can be under way on
-// it. The descriptor is duplicated; gnet closes its own without a shutdown, which the other does not feel.
+// handOver passes the connection to the TLS engine. Nobody but this loop knows it yet, so nothing can be
+// under way on it. The descriptor is duplicated; gnet closes its own without a shutdown, which the other does
+// not feel.
 func (c *conn) handOver(head []byte) gn.Action {
 	if c.eng.opts.TLS == nil {
 		return c.closeNow(reactor.ErrTLSDisabled)

@@ -13,8 +13,8 @@ import (
 const (
 	// maxQueueWrite is what one writev of queued bytes asks for, but for the last run.
 	maxQueueWrite = 256 << 10
-	// maxPenRounds is how many system calls for others the holder of the pen makes before the drainer takes over. The
-	// holder may be a loop: 1 MiB is some 200 µs.
+	// maxPenRounds is how many system calls for others the holder of the pen makes before the drainer takes
+	// over. The holder may be a loop: 1 MiB is some 200 µs.
 	maxPenRounds = 4
 )
 
@@ -52,7 +52,8 @@ func (c *conn) Send(p []byte) error {
 // SendOutbox implements reactor.Conn.
 func (c *conn) SendOutbox(o *reactor.Outbox) error { return c.send(o, false) }
 
-// send writes or queues what o holds. last lets the answers of a turn pass though its handler has called Close.
+// send writes or queues what o holds. last lets the answers of a turn pass though its handler has called
+// Close.
 func (c *conn) send(o *reactor.Outbox, last bool) error {
 	size := o.Size()
 	if size == 0 {
@@ -88,7 +89,8 @@ func (c *conn) writeOutbox(o *reactor.Outbox) (n, asked int, err error) {
 		return n, len(o.Buffer()), err
 	}
 	v := vecs.Get().(*zerocopy.Vec)
-	o.Each(func(b []byte, _ zerocopy.Owner) { v.Add(b) }) // what is beyond a full vector stays for the next one
+	// what is beyond a full vector stays for the next one
+	o.Each(func(b []byte, _ zerocopy.Owner) { v.Add(b) })
 	n, err = v.Writev(c.fd)
 	asked = v.Size()
 	putVec(v)
@@ -112,15 +114,15 @@ func (c *conn) overflowLocked() error {
 	return nil
 }
 
-// wroteUnlock is called with the lock and the pen after a direct write of n bytes, and puts the pen down: it writes
-// what others queued meanwhile, and leaves to the drainer what a full socket does not take.
+// wroteUnlock is called with the lock and the pen after a direct write of n bytes, and puts the pen down: it
+// writes what others queued meanwhile, and leaves to the drainer what a full socket does not take.
 func (c *conn) wroteUnlock(n int, full bool, err error) error {
 	defer c.mu.Unlock()
 	if n > 0 {
 		c.touch()
 	}
 	if err == nil && !full && !c.out.Empty() {
-		full, err = c.writeQueueLocked()
+		err = c.writeQueueLocked()
 	}
 	c.writing = false
 	switch {
@@ -139,17 +141,16 @@ func (c *conn) wroteUnlock(n int, full bool, err error) error {
 	return c.armLocked()
 }
 
-// writeQueueLocked writes what waits until it is through, the socket is full, or it is the drainer's turn. It lets go
-// of the lock for each system call; the caller has the pen.
-func (c *conn) writeQueueLocked() (full bool, err error) {
+// writeQueueLocked writes what waits until it is through, the socket is full, or it is the drainer's turn. It
+// lets go of the lock for each system call; the caller has the pen.
+func (c *conn) writeQueueLocked() error {
 	v := vecs.Get().(*zerocopy.Vec)
 	defer putVec(v)
-	for round := 0; round < maxPenRounds && !c.out.Empty() && !c.closed && !full && err == nil; round++ {
+	for round := 0; round < maxPenRounds && !c.out.Empty() && !c.closed; round++ {
 		c.out.Fill(v, maxQueueWrite)
 		c.mu.Unlock()
-		var n int
-		n, err = v.Writev(c.fd)
-		full = n < v.Size()
+		n, err := v.Writev(c.fd)
+		full := n < v.Size()
 		v.Reset()
 		c.mu.Lock()
 		if n > 0 {
@@ -158,8 +159,11 @@ func (c *conn) writeQueueLocked() (full bool, err error) {
 		if c.out.Advance(n, c.eng.table.Now()) && !c.closing.Load() {
 			_ = c.g.Wake(nil) // served again
 		}
+		if err != nil || full {
+			return err
+		}
 	}
-	return full, err
+	return nil
 }
 
 func (c *conn) armLocked() error {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// bufferBytes is what one direction of a connection holds before its writer waits, as two socket buffers would.
+// bufferBytes is what one direction of a connection holds before its writer waits, as two socket buffers
+// would.
 const bufferBytes = 256 << 10
 
 // conn is one end of a connection.
@@ -22,7 +23,8 @@ type conn struct {
 
 func (n *Network) pair(a, b netip.AddrPort) (*conn, *conn) {
 	ab, ba := newPipe(), newPipe()
-	return &conn{net: n, local: a, peer: b, in: ba, out: ab}, &conn{net: n, local: b, peer: a, in: ab, out: ba}
+	return &conn{net: n, local: a, peer: b, in: ba, out: ab},
+		&conn{net: n, local: b, peer: a, in: ab, out: ba}
 }
 
 func (c *conn) Read(p []byte) (int, error) {

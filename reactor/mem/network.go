@@ -17,8 +17,8 @@ const backlog = 1024
 type Fate struct {
 	// Delay is how much later they arrive; bytes never overtake each other.
 	Delay time.Duration
-	// Lost makes them and all that follow them vanish, without a sign to either side: a dead link. The writer goes
-	// on until its buffer is full.
+	// Lost makes them and all that follow them vanish, without a sign to either side: a dead link. The writer
+	// goes on until its buffer is full.
 	Lost bool
 	// Reset tears the connection: both sides get ECONNRESET.
 	Reset bool
@@ -83,7 +83,8 @@ func (n *Network) Listen(addr string) (*Listener, error) {
 		}
 	}
 	if n.listeners[ap] != nil {
-		return nil, &net.OpError{Op: "listen", Net: "mem", Addr: net.TCPAddrFromAddrPort(ap), Err: syscall.EADDRINUSE}
+		at := net.TCPAddrFromAddrPort(ap)
+		return nil, &net.OpError{Op: "listen", Net: "mem", Addr: at, Err: syscall.EADDRINUSE}
 	}
 	l := &Listener{net: n, addr: ap, queue: make(chan *conn, backlog), done: make(chan struct{})}
 	n.listeners[ap] = l

@@ -113,7 +113,8 @@ func testPipelining(t *testing.T, h Harness) {
 			defer wg.Done()
 			for i := range n {
 				header, body, err := c.tryReceive(patience)
-				if err != nil || header != fmt.Sprintf("echo %d", i) || !bytes.Equal(body, pattern(i, (i*37+k)%3000)) {
+				want := fmt.Sprintf("echo %d", i)
+				if err != nil || header != want || !bytes.Equal(body, pattern(i, (i*37+k)%3000)) {
 					t.Errorf("answer %d: %q, %d bytes, %v", i, header, len(body), err)
 					return
 				}

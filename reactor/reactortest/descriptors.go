@@ -40,8 +40,8 @@ func child(mode string, h Harness) int {
 // fewDescriptors is how many the child may still open after its engine has started.
 const fewDescriptors = 20
 
-// serveWithFewDescriptors prints the engine's address, and then the CPU time used so far, in microseconds, for every
-// line on stdin.
+// serveWithFewDescriptors prints the engine's address, and then the CPU time used so far, in microseconds,
+// for every line on stdin.
 func serveWithFewDescriptors(h Harness) error {
 	e := h.New(reactor.Options{Listen: []string{"127.0.0.1:0"}, Loops: 1})
 	if err := e.Start(newServer()); err != nil {
@@ -73,8 +73,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// testNoDescriptors: a process out of descriptors neither ends nor spins, sends new peers away, serves the old ones, and
-// takes new ones as soon as it can.
+// testNoDescriptors: a process out of descriptors neither ends nor spins, sends new peers away, serves the
+// old ones, and takes new ones as soon as it can.
 func testNoDescriptors(t *testing.T, h Harness) {
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("no /proc to count descriptors with")

@@ -31,8 +31,8 @@ type Harness struct {
 	StopsReading bool
 }
 
-// Main is the TestMain of an engine's package: it is the child process of a test, or runs the tests and looks for
-// goroutines left behind.
+// Main is the TestMain of an engine's package: it is the child process of a test, or runs the tests and looks
+// for goroutines left behind.
 func Main(m *testing.M, h Harness) {
 	if mode := os.Getenv(childEnv); mode != "" {
 		os.Exit(child(mode, h))
@@ -82,6 +82,7 @@ func Run(t *testing.T, h Harness) {
 		{"InvalidOptions", false, testInvalidOptions},
 		{"TLS", true, testTLS},
 		{"TLSDisabled", false, testTLSDisabled},
+		{"TLSRequired", true, testTLSRequired},
 		{"NoDescriptors", true, testNoDescriptors},
 		{"ConnectCycles", true, testConnectCycles},
 		{"IdleCPU", true, testIdleCPU},

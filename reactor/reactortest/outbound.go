@@ -17,7 +17,8 @@ import (
 // never is a timeout no test waits for.
 const never = time.Hour
 
-// smallSockets makes slow readers felt early: the kernel's own buffers take tens of megabytes on some machines.
+// smallSockets makes slow readers felt early: the kernel's own buffers take tens of megabytes on some
+// machines.
 func smallSockets(o reactor.Options) reactor.Options {
 	o.SocketSndBuf = 64 << 10
 	return o
@@ -38,6 +39,12 @@ func (r *rig) opened(c *client) reactor.Conn {
 	return receive(r.t, r.server.opens, "OnOpen")
 }
 
+// allReleased waits until no mapped range is held.
+func (r *rig) allReleased() {
+	r.t.Helper()
+	eventually(r.t, func() bool { return r.server.files.open.Load() == 0 }, "references released")
+}
+
 func testMappedRanges(t *testing.T, h Harness) {
 	r := start(t, h, reactor.Options{})
 	c := r.dial()
@@ -53,7 +60,7 @@ func testMappedRanges(t *testing.T, h Harness) {
 		}
 		_, body = c.receive()
 		require.Equal(t, "behind it", string(body))
-		eventually(t, func() bool { return r.server.files.open.Load() == 0 }, "references released")
+		r.allReleased()
 	}
 	f(1, 1)
 	f(3, 1000)
@@ -82,7 +89,8 @@ func testMappedToSlowReader(t *testing.T, h Harness) {
 		_, body = c.receive()
 		require.True(t, bytes.Equal(pattern(0, 100_000), body))
 	}
-	eventually(t, func() bool { return sc.PendingBytes() == 0 && r.server.files.open.Load() == 0 }, "all is written")
+	eventually(t, func() bool { return sc.PendingBytes() == 0 }, "all is written")
+	r.allReleased()
 	c.call("echo", nil)
 }
 
@@ -96,7 +104,7 @@ func testMappedToVanishedReader(t *testing.T, h Harness) {
 		eventually(t, func() bool { return sc.PendingBytes() > 0 }, "the socket is full")
 		c.abort()
 		_ = r.closed() // in order or not: the peer is gone
-		eventually(t, func() bool { return r.server.files.open.Load() == 0 }, "references released")
+		r.allReleased()
 	}
 }
 
@@ -108,7 +116,7 @@ func testMappedToClosed(t *testing.T, h Harness) {
 	eventually(t, func() bool { return sc.PendingBytes() > 0 }, "the socket is full")
 	sc.Close(errAsked)
 	require.ErrorIs(t, r.closed(), errAsked)
-	eventually(t, func() bool { return r.server.files.open.Load() == 0 }, "references of what waited are released")
+	r.allReleased()
 
 	var out reactor.Outbox
 	r.server.mapped(&out, "x", 3, 100)
@@ -140,7 +148,7 @@ func testMappedToClosed(t *testing.T, h Harness) {
 		_ = r.closed()
 	}
 	r.server.work.Wait()
-	eventually(t, func() bool { return r.server.files.open.Load() == 0 }, "references released")
+	r.allReleased()
 }
 
 func testHeapIsCopied(t *testing.T, h Harness) {
@@ -199,7 +207,8 @@ func testSlowReaderIsPaused(t *testing.T, h Harness) {
 }
 
 func testSlowReaderIsClosed(t *testing.T, h Harness) {
-	r := start(t, h, smallSockets(reactor.Options{HighWatermarkBytes: 256 << 10, SlowReaderTimeout: 300 * time.Millisecond}))
+	const limit = 300 * time.Millisecond
+	r := start(t, h, smallSockets(reactor.Options{HighWatermarkBytes: 256 << 10, SlowReaderTimeout: limit}))
 	c, other := r.dial().slow(), r.dial()
 	sc := r.opened(c)
 	began := time.Now()
@@ -214,7 +223,7 @@ func testSlowReaderIsClosed(t *testing.T, h Harness) {
 		require.Less(t, time.Since(began), patience)
 	}
 	require.ErrorIs(t, r.closed(), reactor.ErrSlowReader)
-	require.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(began), limit)
 	require.Less(t, worst, time.Second, "others are not disturbed")
 	require.ErrorIs(t, sc.Send([]byte("x")), reactor.ErrSlowReader)
 	eventually(t, func() bool { return r.log.contains("pendingBytes=") }, "logged with what waited")
@@ -222,7 +231,9 @@ func testSlowReaderIsClosed(t *testing.T, h Harness) {
 }
 
 func testSlowReaderKeepsSending(t *testing.T, h Harness) {
-	o := reactor.Options{HighWatermarkBytes: 64 << 10, MaxPausedInboundBytes: 256 << 10, SlowReaderTimeout: never}
+	o := reactor.Options{
+		HighWatermarkBytes: 64 << 10, MaxPausedInboundBytes: 256 << 10, SlowReaderTimeout: never,
+	}
 	if h.StopsReading {
 		o.SlowReaderTimeout = 500 * time.Millisecond
 	}
@@ -263,11 +274,12 @@ func testPendingLimit(t *testing.T, h Harness) {
 	c.expectEnd()
 }
 
-// testManyWriters: goroutines that answer on one connection whose socket is full most of the time keep their own order,
-// and no byte is lost or doubled between direct writes, queue and drainer.
+// testManyWriters: goroutines that answer on one connection whose socket is full most of the time keep their
+// own order, and no byte is lost or doubled between direct writes, queue and drainer.
 func testManyWriters(t *testing.T, h Harness) {
 	r := start(t, h, smallSockets(reactor.Options{
-		HighWatermarkBytes: 1 << 30, LowWatermarkBytes: 1 << 20, MaxPendingBytes: 1 << 31, SlowReaderTimeout: never,
+		HighWatermarkBytes: 1 << 30, LowWatermarkBytes: 1 << 20, MaxPendingBytes: 1 << 31,
+		SlowReaderTimeout: never,
 	}))
 	c := r.dial().slow()
 	sc := r.opened(c)
@@ -310,6 +322,6 @@ func testManyWriters(t *testing.T, h Harness) {
 		next[w]++
 		require.True(t, bytes.Equal(pattern(i, (i*w*131+i)%9000), body), header)
 	}
-	eventually(t, func() bool { return r.server.files.open.Load() == 0 }, "references released")
+	r.allReleased()
 	c.call("echo", nil)
 }

@@ -108,7 +108,8 @@ func (s *server) OnClose(c reactor.Conn, reason error) {
 	if st.closed.Add(1) != 1 {
 		s.fault("OnClose called twice")
 	}
-	if err := c.Send([]byte("x")); !errors.Is(err, reactor.ErrClosed) && !errors.Is(err, reactor.ErrSlowReader) {
+	err := c.Send([]byte("x"))
+	if !errors.Is(err, reactor.ErrClosed) && !errors.Is(err, reactor.ErrSlowReader) {
 		s.fault("Send in OnClose: %v", err)
 	}
 	s.closes <- closing{c, reason}
@@ -232,8 +233,8 @@ type files struct {
 	overReleased atomic.Int64
 }
 
-// segment makes a range with one reference. Its memory is spoilt when that is released, so that a write that comes
-// after the release is seen by the peer.
+// segment makes a range with one reference. Its memory is spoilt when that is released, so that a write that
+// comes after the release is seen by the peer.
 func (f *files) segment(b []byte) zerocopy.Segment {
 	f.open.Add(1)
 	return zerocopy.Segment{Bytes: b, Owner: &file{all: f, bytes: b}}

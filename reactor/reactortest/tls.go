@@ -103,3 +103,14 @@ func testTLSDisabled(t *testing.T, h Harness) {
 	eventually(t, func() bool { return r.engine.Connections() == 0 }, "it is gone")
 	require.Empty(t, r.server.opens)
 }
+
+func testTLSRequired(t *testing.T, h Harness) {
+	r := start(t, h, reactor.Options{TLS: serverTLS(t), RequireTLS: true})
+	c := r.dial()
+	c.write(appendFrame(nil, "echo", nil))
+	c.expectEnd()
+	eventually(t, func() bool { return r.log.contains("TLS is required") }, "logged")
+	require.Empty(t, r.server.opens)
+	c, _ = r.dialTLS()
+	c.call("echo", nil)
+}

@@ -73,8 +73,8 @@ func (e *Engine) StartOn(listeners []net.Listener, h reactor.Handler) {
 	}
 }
 
-// Adopt serves a connection that came from elsewhere, of which head has been read already. It owns the connection and
-// its slot, also when the engine is stopping.
+// Adopt serves a connection that came from elsewhere, of which head has been read already. It owns the
+// connection and its slot, also when the engine is stopping.
 func (e *Engine) Adopt(nc net.Conn, head []byte) {
 	c := newConn(e, nc)
 	e.mu.Lock()

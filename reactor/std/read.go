@@ -48,6 +48,8 @@ func (c *conn) serve(head []byte) error {
 		if p, err = c.read(buf); err != nil {
 			return err
 		}
+	} else if c.eng.opts.RequireTLS {
+		return reactor.ErrTLSRequired
 	}
 	if err := c.eng.guard.Open(c); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"skylark/reactor/internal/conns"
 )
 
-// The most one write takes. Progress of a slow reader is seen after each. Connections without a writev get their runs
-// copied together, which TLS does to them anyway.
+// The most one write takes. Progress of a slow reader is seen after each. Connections without a writev get
+// their runs copied together, which TLS does to them anyway.
 const (
 	maxVecWrite    = 256 << 10
 	maxJoinedWrite = 64 << 10
@@ -21,8 +21,8 @@ func (c *conn) Send(p []byte) error { return c.queue(nil, p, false) }
 // SendOutbox implements reactor.Conn.
 func (c *conn) SendOutbox(o *reactor.Outbox) error { return c.queue(o, nil, false) }
 
-// queue appends what o holds, or p, and sees to it that a writer runs. last lets the reader's own answers pass though
-// the connection is closing.
+// queue appends what o holds, or p, and sees to it that a writer runs. last lets the reader's own answers
+// pass though the connection is closing.
 func (c *conn) queue(o *reactor.Outbox, p []byte, last bool) error {
 	if o != nil && o.Empty() {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"skylark/reactor"
 )
 
-// Bind listens on all addresses of o, or on none: the error names the address. Kernel buffer sizes are set on the
-// listening sockets, accepted ones inherit them. TCP_NODELAY is on, keep-alive and multipath TCP are off.
+// Bind listens on all addresses of o, or on none: the error names the address. Kernel buffer sizes are set on
+// the listening sockets, accepted ones inherit them. TCP_NODELAY is on, keep-alive and multipath TCP are off.
 func Bind(o *reactor.Options) ([]net.Listener, error) {
 	var bound []net.Listener
 	for _, addr := range o.Listen {

@@ -24,7 +24,6 @@ const (
 
 // Boss accepts from one listener.
 type Boss struct {
-	// Take owns the connection from then on, and its slot if the error is nil.
 	take  func(net.Conn) error
 	ln    net.Listener
 	slots *conns.Slots
@@ -37,8 +36,8 @@ type Boss struct {
 	once          sync.Once
 }
 
-// Start accepts in a goroutine of its own. take gets every connection there is a slot for; it owns the connection and,
-// unless it fails, the slot.
+// Start accepts in a goroutine of its own. take gets every connection there is a slot for; it owns the
+// connection and, unless it fails, the slot.
 func Start(ln net.Listener, slots *conns.Slots, log *slog.Logger, take func(net.Conn) error) *Boss {
 	b := &Boss{
 		take: take, ln: ln, slots: slots, log: log,
@@ -78,7 +77,8 @@ func (b *Boss) run() {
 		if outOfDescriptors(err) {
 			b.shed(err)
 		} else if ok, suppressed := b.starved.Allow(); ok {
-			b.log.Warn("cannot accept connections", "listen", b.ln.Addr(), "error", err, "suppressed", suppressed)
+			b.log.Warn("cannot accept connections",
+				"listen", b.ln.Addr(), "error", err, "suppressed", suppressed)
 		}
 		if backoff = min(max(2*backoff, minBackoff), maxBackoff); !b.wait(backoff) {
 			return
@@ -86,8 +86,8 @@ func (b *Boss) run() {
 	}
 }
 
-// admit passes a connection on. Errors of one connection are logged; only those that will hit the next one too, the
-// lack of descriptors, are returned.
+// admit passes a connection on. Errors of one connection are logged; only those that will hit the next one
+// too, the lack of descriptors, are returned.
 func (b *Boss) admit(c net.Conn) error {
 	if !b.slots.Acquire() {
 		remote := c.RemoteAddr()

@@ -121,7 +121,8 @@ func TestTakeOutOfDescriptorsBacksOff(t *testing.T) {
 
 func TestCloseEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{closed: make(chan struct{}), answer: func(int) (net.Conn, error) { return nil, emfile() }}
+		s := &script{closed: make(chan struct{})}
+		s.answer = func(int) (net.Conn, error) { return nil, emfile() }
 		b := Start(s, conns.NewSlots(1), quiet(), nil)
 		<-time.After(time.Minute)
 		before := time.Now()
@@ -132,7 +133,9 @@ func TestCloseEndsTheWait(t *testing.T) {
 }
 
 func TestBindSetsOptions(t *testing.T) {
-	o := reactor.Options{Listen: []string{"127.0.0.1:0", "[::1]:0"}, SocketSndBuf: 100 << 10, SocketRcvBuf: 50 << 10}
+	o := reactor.Options{
+		Listen: []string{"127.0.0.1:0", "[::1]:0"}, SocketSndBuf: 100 << 10, SocketRcvBuf: 50 << 10,
+	}
 	lns, err := Bind(o.EnsureDefaults())
 	if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
 		o.Listen = o.Listen[:1] // no IPv6 here

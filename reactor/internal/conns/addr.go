@@ -5,11 +5,12 @@ import (
 	"net/netip"
 )
 
-// TLSHandshakeByte begins a TLS connection (content type handshake). A frame begins with 0 or 1: its length is below
-// 2^25.
+// TLSHandshakeByte begins a TLS connection (content type handshake). A frame begins with 0 or 1: its length
+// is below 2^25.
 const TLSHandshakeByte = 0x16
 
-// AddrPort is a's address, IPv4 as such and not in its IPv6-mapped form; the zero value when a is no IP address.
+// AddrPort is a's address, IPv4 as such and not in its IPv6-mapped form; the zero value when a is no IP
+// address.
 func AddrPort(a net.Addr) netip.AddrPort {
 	switch t := a.(type) {
 	case *net.TCPAddr:

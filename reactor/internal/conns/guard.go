@@ -49,7 +49,7 @@ func (g *Guarded) recovered(c reactor.Conn, in string, err *error) {
 }
 
 func (g *Guarded) report(c reactor.Conn, in string, p any) error {
-	g.Log.Error("panic in a connection handler", "in", in, "conn", c.ID(), "remote", c.RemoteAddr(), "panic", p,
-		"stack", string(debug.Stack()))
+	g.Log.Error("panic in a connection handler", "in", in, "conn", c.ID(), "remote", c.RemoteAddr(),
+		"panic", p, "stack", string(debug.Stack()))
 	return fmt.Errorf("%w: %s: %v", reactor.ErrPanic, in, p)
 }

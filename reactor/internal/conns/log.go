@@ -84,8 +84,8 @@ func (j *Journal) Closed(c reactor.Conn, e End) {
 	if !ok {
 		return
 	}
-	args := []any{"conn", c.ID(), "remote", c.RemoteAddr(), "reason", e.Reason, "pendingBytes", e.PendingBytes,
-		"heldBytes", e.HeldBytes}
+	args := []any{"conn", c.ID(), "remote", c.RemoteAddr(), "reason", e.Reason,
+		"pendingBytes", e.PendingBytes, "heldBytes", e.HeldBytes}
 	if suppressed > 0 {
 		args = append(args, "suppressed", suppressed)
 	}

@@ -7,7 +7,8 @@ var lastID atomic.Uint64
 // NextID returns a connection number that no other connection of the process has or had.
 func NextID() uint64 { return lastID.Add(1) }
 
-// Slots counts open connections against Options.MaxConnections. Engines that hand connections to one another share it.
+// Slots counts open connections against Options.MaxConnections. Engines that hand connections to one another
+// share it.
 type Slots struct {
 	max  int64
 	used atomic.Int64

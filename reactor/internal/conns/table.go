@@ -21,7 +21,8 @@ type Member interface {
 	ID() uint64
 	// LastTraffic is the tick of the last byte in either direction.
 	LastTraffic() uint32
-	// Stalled is the tick of the last byte that left and what waits behind it; pending 0 means that nothing waits.
+	// Stalled is the tick of the last byte that left and what waits behind it; pending 0 means that nothing
+	// waits.
 	Stalled() (since uint32, pending int)
 	// Close ends the connection soon.
 	Close(reason error)
