@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Jars returns the directory with the server jars of a version. It lets Maven fetch them when they are not in cacheDir.
+// Jars returns the directory with the server jars of a version. It lets Maven fetch them when they are not in
+// cacheDir.
 func Jars(ctx context.Context, cacheDir, version string) (string, error) {
 	dir := filepath.Join(cacheDir, "java-server-"+version)
 	lib, done := filepath.Join(dir, "lib"), filepath.Join(dir, ".done")
@@ -20,7 +21,8 @@ func Jars(ctx context.Context, cacheDir, version string) (string, error) {
 		return "", err
 	}
 	pom := filepath.Join(dir, "pom.xml")
-	if err := os.WriteFile(pom, []byte(strings.ReplaceAll(serverPOM, "VERSION", version)), 0o644); err != nil {
+	text := strings.ReplaceAll(serverPOM, "VERSION", version)
+	if err := os.WriteFile(pom, []byte(text), 0o644); err != nil {
 		return "", err
 	}
 	mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
@@ -38,10 +40,14 @@ const serverPOM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <version>1</version>
   <dependencies>
     <dependency>
-      <groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-namesrv</artifactId><version>VERSION</version>
+      <groupId>org.apache.rocketmq</groupId>
+      <artifactId>rocketmq-namesrv</artifactId>
+      <version>VERSION</version>
     </dependency>
     <dependency>
-      <groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-broker</artifactId><version>VERSION</version>
+      <groupId>org.apache.rocketmq</groupId>
+      <artifactId>rocketmq-broker</artifactId>
+      <version>VERSION</version>
     </dependency>
   </dependencies>
 </project>

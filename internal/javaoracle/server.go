@@ -16,9 +16,8 @@ import (
 	"time"
 )
 
-
-// Version53 is the release the golden files come from. No server jars of 4.9 are published, so the 4.9 side is its
-// clients alone.
+// Version53 is the release the golden files come from. No server jars of 4.9 are published, so the 4.9 side
+// is its clients alone.
 const Version53 = "5.3.3"
 
 const (
@@ -40,7 +39,8 @@ type Server struct {
 	Advertise string
 	// Namesrv is the address of the name server for the broker: host:port, Bind:NamesrvPort if empty.
 	Namesrv string
-	// NamesrvPort and BrokerPort are the listening ports; the broker also takes BrokerPort-2 and BrokerPort+1.
+	// NamesrvPort and BrokerPort are the listening ports; the broker also takes BrokerPort-2 and
+	// BrokerPort+1.
 	NamesrvPort, BrokerPort int
 	// Properties go over the broker's defaults of brokerProperties, under Java's names.
 	Properties map[string]string
@@ -56,14 +56,17 @@ type Process struct {
 	log  string
 }
 
-// brokerProperties are the settings of a test broker: small files, quick transaction checks, every feature on.
+// brokerProperties are the settings of a test broker: small files, quick transaction checks, every feature
+// on.
 var brokerProperties = map[string]string{
-	"brokerClusterName": "DefaultCluster", "brokerName": "broker-a", "brokerId": "0", "brokerRole": "ASYNC_MASTER",
-	"mappedFileSizeCommitLog": "67108864", "mappedFileSizeConsumeQueue": "600000", "maxHashSlotNum": "100000",
+	"brokerClusterName": "DefaultCluster", "brokerName": "broker-a", "brokerId": "0",
+	"brokerRole": "ASYNC_MASTER", "mappedFileSizeCommitLog": "67108864", "mappedFileSizeConsumeQueue": "600000",
+	"maxHashSlotNum": "100000",
 	"maxIndexNum": "400000", "autoCreateTopicEnable": "true", "autoCreateSubscriptionGroup": "true",
 	"enablePropertyFilter": "true", "transactionTimeOut": "3000", "transactionCheckInterval": "3000",
 	"traceTopicEnable": "true", "diskMaxUsedSpaceRatio": "95", "brokerFastFailureEnable": "false",
-	"sendMessageThreadPoolNums": "4", "timerWheelEnable": "true", "recallMessageEnable": "true", "popResponseReturnActualRetryTopic": "false",
+	"sendMessageThreadPoolNums": "4", "timerWheelEnable": "true",
+	"recallMessageEnable": "true", "popResponseReturnActualRetryTopic": "false",
 }
 
 // StartNamesrv starts the name server and waits until it listens.
@@ -105,7 +108,9 @@ func (s Server) bind() string {
 	return s.Bind
 }
 
-func (s Server) start(ctx context.Context, name, class string, conf map[string]string, port int) (*Process, error) {
+func (s Server) start(ctx context.Context, name, class string, conf map[string]string, port int) (
+	*Process, error,
+) {
 	version := s.Version
 	if version == "" {
 		version = Version53
@@ -132,8 +137,8 @@ func (s Server) start(ctx context.Context, name, class string, conf map[string]s
 		heap = 512
 	}
 	args := []string{fmt.Sprintf("-Xms%dm", heap), fmt.Sprintf("-Xmx%dm", heap), "-XX:+UseSerialGC",
-		"-XX:MaxDirectMemorySize=1g", "-Duser.home=" + filepath.Join(s.Dir, "home"), "-Drocketmq.home.dir=" + s.Dir,
-		"-Dio.netty.tryReflectionSetAccessible=true"}
+		"-XX:MaxDirectMemorySize=1g", "-Duser.home=" + filepath.Join(s.Dir, "home"),
+		"-Drocketmq.home.dir=" + s.Dir, "-Dio.netty.tryReflectionSetAccessible=true"}
 	args = append(args, moduleFlags...)
 	args = append(args, "-cp", filepath.Join(s.Dir, "conf")+":"+lib+"/*", class, "-c", confFile)
 	p := &Process{name: name, log: filepath.Join(s.Dir, name+".log"), done: make(chan struct{})}
@@ -160,7 +165,7 @@ func (p *Process) run(dir string, args []string) error {
 	p.cmd.Dir = dir
 	p.cmd.Env = append(os.Environ(), "ROCKETMQ_HOME="+dir)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for our caller: it stops us in order
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for our caller, who stops us
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("javaoracle: start %s: %w", p.name, err)
 	}
@@ -186,7 +191,8 @@ func (p *Process) waitPort(ctx context.Context, addr string) error {
 		case <-p.done:
 			return fmt.Errorf("javaoracle: %s ended: %s", p.name, tail(p.log))
 		case <-ctx.Done():
-			return fmt.Errorf("javaoracle: %s does not listen on %s: %w", p.name, addr, errors.Join(ctx.Err(), p.Kill()))
+			err := errors.Join(ctx.Err(), p.Kill())
+			return fmt.Errorf("javaoracle: %s does not listen on %s: %w", p.name, addr, err)
 		}
 	}
 }

@@ -36,8 +36,8 @@ func (c *command) extKeys() []string {
 	return keys
 }
 
-var languages = []string{"JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP",
-	"OMS", "RUST", "NODE_JS"}
+var languages = []string{"JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO",
+	"PHP", "OMS", "RUST", "NODE_JS"}
 
 var errShort = errors.New("frame ends early")
 
@@ -182,7 +182,8 @@ func decodeRecord(b []byte) (record, error) {
 		return r, errShort
 	}
 	r.raw = b[:r.size]
-	r.crc, r.queueID, r.flag, r.queueOff, r.phyOff, r.sysFlag = u32(8), u32(12), u32(16), i64(20), i64(28), u32(36)
+	r.crc, r.queueID, r.flag, r.sysFlag = u32(8), u32(12), u32(16), u32(36)
+	r.queueOff, r.phyOff = i64(20), i64(28)
 	r.bornMillis = i64(40)
 	at := 48
 	r.bornHost, at = host(b, at, r.sysFlag&0x10 != 0)

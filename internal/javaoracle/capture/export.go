@@ -138,8 +138,8 @@ func (s sample) title() string {
 	} else if s.cmd.isOneway() {
 		kind = "oneway request"
 	}
-	return fmt.Sprintf("%d %s %s, %s to %s", s.reqCode, strings.ToUpper(strings.ReplaceAll(requestNames[s.reqCode], "-", "_")),
-		kind, from, to)
+	name := strings.ToUpper(strings.ReplaceAll(requestNames[s.reqCode], "-", "_"))
+	return fmt.Sprintf("%d %s %s, %s to %s", s.reqCode, name, kind, from, to)
 }
 
 func list(in []string, label string) error {

@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "record":
 		out := flags.String("out", "frames.jsonl", "file the frames are appended to")
-		labelFile := flags.String("label-file", "", "file whose first line names the client of new connections")
+		labelFile := flags.String("label-file", "", "file that names the client of new connections")
 		var routes routeFlag
 		flags.Var(&routes, "route", "NAME=LISTEN,TARGET; may be repeated")
 		if err := flags.Parse(args[1:]); err != nil {

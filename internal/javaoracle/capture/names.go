@@ -157,7 +157,8 @@ var requestNames = map[int]string{
 	200151: "batch-ack-message",
 }
 
-// responseNames gives the kebab-case name of each response code (Java: ResponseCode, RemotingSysResponseCode).
+// responseNames gives the kebab-case name of each response code (Java: ResponseCode,
+// RemotingSysResponseCode).
 var responseNames = map[int]string{
 	-1006: "rpc-time-out",
 	-1004: "rpc-send-to-channel-failed",

@@ -132,7 +132,8 @@ func (r *recorder) label() string {
 	return strings.TrimSpace(first)
 }
 
-// pump copies one direction and records the frames in it. What is not a frame is copied but no longer recorded.
+// pump copies one direction and records the frames in it. What is not a frame is copied but no longer
+// recorded.
 func (r *recorder) pump(from, to net.Conn, line Frame) {
 	var pending []byte
 	framed := true
@@ -154,7 +155,8 @@ func (r *recorder) pump(from, to net.Conn, line Frame) {
 	}
 }
 
-// cut writes the whole frames at the start of pending and returns the rest; false when the stream is something else.
+// cut writes the whole frames at the start of pending and returns the rest; false when the stream is
+// something else.
 func (r *recorder) cut(pending []byte, line Frame) ([]byte, bool) {
 	for len(pending) >= 4 {
 		size := int64(binary.BigEndian.Uint32(pending)) + 4

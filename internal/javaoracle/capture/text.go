@@ -41,8 +41,8 @@ func commandText(title string, frame []byte, cmd *command, reqCode int) string {
 	}
 	fmt.Fprintf(&w, "frame %d bytes, header %s %d bytes, body %d bytes\n", len(frame), kind, len(cmd.header),
 		len(cmd.body))
-	fmt.Fprintf(&w, "code %d %s\nlanguage %s\nversion %d\nopaque %d\nflag %d\n", cmd.code, codeName(cmd), cmd.language,
-		cmd.version, cmd.opaque, cmd.flag)
+	fmt.Fprintf(&w, "code %d %s\nlanguage %s\nversion %d\nopaque %d\nflag %d\n", cmd.code, codeName(cmd),
+		cmd.language, cmd.version, cmd.opaque, cmd.flag)
 	if cmd.remark != nil {
 		fmt.Fprintf(&w, "remark %q\n", *cmd.remark)
 	}
@@ -123,11 +123,12 @@ func batchText(b []byte) string {
 
 func recordText(r record) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "message size %d magic %#X bodyCRC %d queueId %d flag %d\n", r.size, r.magic, r.crc, r.queueID, r.flag)
-	fmt.Fprintf(&w, "  queueOffset %d phyOffset %d sysFlag %#x reconsumeTimes %d preparedOffset %d\n", r.queueOff, r.phyOff,
-		r.sysFlag, r.reconsume, r.prepared)
-	fmt.Fprintf(&w, "  bornTimestamp %d bornHost %s storeTimestamp %d storeHost %s\n", r.bornMillis, r.bornHost, r.storeMs,
-		r.storeHost)
+	fmt.Fprintf(&w, "message size %d magic %#X bodyCRC %d queueId %d flag %d\n", r.size, r.magic, r.crc,
+		r.queueID, r.flag)
+	fmt.Fprintf(&w, "  queueOffset %d phyOffset %d sysFlag %#x reconsumeTimes %d preparedOffset %d\n",
+		r.queueOff, r.phyOff, r.sysFlag, r.reconsume, r.prepared)
+	fmt.Fprintf(&w, "  bornTimestamp %d bornHost %s storeTimestamp %d storeHost %s\n", r.bornMillis,
+		r.bornHost, r.storeMs, r.storeHost)
 	fmt.Fprintf(&w, "  topic %s\n%s", r.topic, propertiesText(r.properties))
 	if isText(r.body) && len(r.body) <= 2*maxHexBytes {
 		fmt.Fprintf(&w, "  body %d bytes %s\n", len(r.body), printable(string(r.body)))
@@ -163,7 +164,8 @@ func isText(b []byte) bool {
 	if !utf8.Valid(b) {
 		return false
 	}
-	return bytes.IndexFunc(b, func(c rune) bool { return c != '\n' && c != '\t' && c != '\r' && !unicode.IsPrint(c) }) < 0
+	other := func(c rune) bool { return c != '\n' && c != '\t' && c != '\r' && !unicode.IsPrint(c) }
+	return bytes.IndexFunc(b, other) < 0
 }
 
 // printable leaves readable text alone and quotes the rest; long values are cut.

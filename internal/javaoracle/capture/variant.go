@@ -29,7 +29,8 @@ func variant(s sample) string {
 		on(c.isOneway(), "oneway")
 		on(len(c.body) == 0, "no-body")
 		on(strings.HasPrefix(c.ext["b"]+c.ext["topic"], "%RETRY%"), "retry")
-		on(c.ext["f"]+c.ext["sysFlag"] != "0" && !strings.Contains(props, "TRAN_MSG"), "sysflag-"+c.ext["f"]+c.ext["sysFlag"])
+		sysFlag := c.ext["f"] + c.ext["sysFlag"]
+		on(sysFlag != "0" && !strings.Contains(props, "TRAN_MSG"), "sysflag-"+sysFlag)
 	case 11, 361:
 		on(true, "sysflag-"+c.ext["sysFlag"])
 		on(c.ext["expressionType"] == "SQL92", "sql92")
@@ -83,8 +84,9 @@ var topicScenario = regexp.MustCompile(`^T_[a-zA-Z0-9_-]*?_([a-z0-9-]+)_[a-z0-9]
 // recordScenarios are those whose stored messages show something of their own.
 var recordScenarios = map[string]bool{
 	"send-sync": true, "send-batch": true, "batch-cq": true, "compress-zlib": true, "compress-lz4": true,
-	"compress-zstd": true, "properties": true, "unicode": true, "delay-level": true, "tx-commit": true, "retry": true,
-	"timer-exact": true, "empty-body": true, "ipv6": true, "auto-batch": true, "filter-tag": true,
+	"compress-zstd": true, "properties": true, "unicode": true, "delay-level": true, "tx-commit": true,
+	"retry": true, "timer-exact": true, "empty-body": true, "ipv6": true, "auto-batch": true,
+	"filter-tag": true,
 }
 
 func recordName(r record) string {

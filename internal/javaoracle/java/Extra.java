@@ -1,10 +1,3 @@
-import java.nio.charset.StandardCharsets;
-import java.util.List;
-import java.util.Properties;
-import java.util.Set;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
-
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -18,9 +11,17 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+
 /**
- * Makes a real client say what the interop scenarios and mqadmin do not say. Compiles against 4.9 and 5.x.
- * Environment: NAMESRV, BROKER (address), CLUSTER, BROKER_NAME, RUN_ID; argument: the part to run.
+ * Makes a real client say what the interop scenarios and mqadmin do not say. Compiles against 4.9
+ * and 5.x. Environment: NAMESRV, BROKER (address), CLUSTER, BROKER_NAME, RUN_ID; argument: the part
+ * to run.
  */
 public final class Extra {
     private static final String NS = System.getenv("NAMESRV");
@@ -29,9 +30,11 @@ public final class Extra {
     private static final String BROKER_NAME = System.getenv("BROKER_NAME");
     private static final String RUN = System.getenv("RUN_ID");
 
-    private Extra() { }
+    private Extra() {}
 
-    interface Call { void run() throws Exception; }
+    interface Call {
+        void run() throws Exception;
+    }
 
     static void tryIt(String what, Call c) {
         try {
@@ -42,14 +45,23 @@ public final class Extra {
         }
     }
 
-    static byte[] utf8(String s) { return s.getBytes(StandardCharsets.UTF_8); }
+    static byte[] utf8(String s) {
+        return s.getBytes(StandardCharsets.UTF_8);
+    }
 
     public static void main(String[] args) throws Exception {
         switch (args[0]) {
-            case "admin": admin(); break;
-            case "send": send("T_x_send-plain_" + RUN); break;
-            case "ipv6": send("T_x_ipv6_" + RUN); break;
-            default: throw new IllegalArgumentException(args[0]);
+            case "admin":
+                admin();
+                break;
+            case "send":
+                send("T_x_send-plain_" + RUN);
+                break;
+            case "ipv6":
+                send("T_x_ipv6_" + RUN);
+                break;
+            default:
+                throw new IllegalArgumentException(args[0]);
         }
         System.out.flush();
         Runtime.getRuntime().halt(0);
@@ -80,7 +92,10 @@ public final class Extra {
         throw new IllegalStateException("no route of " + name);
     }
 
-    /** Sends one message of each kind and pulls them all; with sendSmartMsg=false the client uses the long names. */
+    /**
+     * Sends one message of each kind and pulls them all; with sendSmartMsg=false the client uses
+     * the long names.
+     */
     static void send(String t) throws Exception {
         DefaultMQAdminExt a = newAdmin();
         topic(a, t, 1);
@@ -94,7 +109,10 @@ public final class Extra {
         Message d = new Message(t, utf8("later"));
         d.setDelayTimeLevel(1);
         p.send(d);
-        p.send(List.of(new Message(t, "A", "b1", utf8("one")), new Message(t, "B", "b2", utf8("two"))));
+        p.send(
+                List.of(
+                        new Message(t, "A", "b1", utf8("one")),
+                        new Message(t, "B", "b2", utf8("two"))));
         p.send(new Message(t, utf8("compress me ".repeat(600))));
         DefaultMQPullConsumer c = new DefaultMQPullConsumer("GID_extra_pull");
         c.setNamesrvAddr(NS);
@@ -106,7 +124,10 @@ public final class Extra {
         tryIt("no new message", () -> c.pull(q, "*", c.maxOffset(q), 32));
     }
 
-    /** Calls the admin requests that no mqadmin command sends, with a consumer and a producer online. */
+    /**
+     * Calls the admin requests that no mqadmin command sends, with a consumer and a producer
+     * online.
+     */
     static void admin() throws Exception {
         String t = "T_x_extra_" + RUN, g = "GID_extra_" + RUN;
         DefaultMQAdminExt a = newAdmin();
@@ -119,15 +140,18 @@ public final class Extra {
         c.setNamesrvAddr(NS);
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.subscribe(t, "TagA || TagB");
-        c.registerMessageListener((MessageListenerConcurrently) (msgs, ctx) -> {
-            for (MessageExt x : msgs) got.countDown();
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
-        });
+        c.registerMessageListener(
+                (MessageListenerConcurrently)
+                        (msgs, ctx) -> {
+                            for (MessageExt x : msgs) got.countDown();
+                            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                        });
         c.start();
         for (int i = 0; i < 4; i++) p.send(new Message(t, "TagA", "k" + i, utf8("body" + i)));
         got.await(60, TimeUnit.SECONDS);
         Thread.sleep(6000); // the offsets are committed by then
-        MQClientAPIImpl api = c.getDefaultMQPushConsumerImpl().getmQClientFactory().getMQClientAPIImpl();
+        MQClientAPIImpl api =
+                c.getDefaultMQPushConsumerImpl().getmQClientFactory().getMQClientAPIImpl();
         String id = c.buildMQClientId();
         a.createAndUpdateKvConfig("EXTRA", "k", "v");
         tryIt("219", () -> a.getKVListByNamespace("EXTRA"));

@@ -2,8 +2,8 @@
 //
 //	javasrv -dir DIR -cache DIR [-version 5.3.3] [-namesrv-port P] [-broker-port P] [-prop key=value]...
 //
-// It prints "ready" when both listen. A port of 0 leaves that server out. On SIGINT or SIGTERM the broker, then the
-// name server are shut down in order; -kill ends the broker as kill -9 would.
+// It prints "ready" when both listen. A port of 0 leaves that server out. On SIGINT or SIGTERM the broker,
+// then the name server are shut down in order; -kill ends the broker as kill -9 would.
 package main
 
 import (

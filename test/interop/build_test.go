@@ -1,0 +1,102 @@
+//go:build interop
+
+package interop
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// work is the directory for builds, logs and data.
+type work struct {
+	dir   string
+	here  string // this package's directory
+	runID string // part of the names of topics and groups, so that runs against one system do not meet
+}
+
+func newWork(t *testing.T) *work {
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	dir, err := filepath.Abs(envOr("INTEROP_WORK", filepath.Join(here, ".work")))
+	require.NoError(t, err)
+	w := &work{dir: dir, here: here, runID: strconv.FormatInt(time.Now().Unix(), 36)}
+	for _, d := range []string{"tmp", "log", "home"} {
+		require.NoError(t, os.MkdirAll(w.sub(d), 0o755))
+	}
+	return w
+}
+
+func (w *work) sub(name string) string { return filepath.Join(w.dir, name) }
+
+// build makes the client's program and returns its command line.
+func (w *work) build(t *testing.T, c client) []string {
+	if c.version == "" {
+		bin := w.sub(c.name)
+		w.execute(t, filepath.Join(w.here, c.name), "go", "build", "-trimpath", "-o", bin, ".")
+		return []string{bin}
+	}
+	lib := w.jars(t, c.version)
+	classes := w.compile(t, c, lib)
+	program := []string{"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g",
+		"-Duser.home=" + w.sub("home"), "-Drocketmq.home.dir=" + w.sub("home"),
+		"-Drocketmq.client.logRoot=" + w.sub("log"), "-Drocketmq.log.root.level=WARN",
+		"-Drocketmq.client.localOffsetStoreDir=" + filepath.Join(w.sub("tmp"), "offsets-"+w.runID)}
+	program = append(program, c.jvmFlags...)
+	return append(program, "-cp", classes+":"+lib+"/*", c.mainClass)
+}
+
+// jars lets Maven fetch the client and tools of a version, once.
+func (w *work) jars(t *testing.T, version string) string {
+	lib := w.sub("lib-" + version)
+	done := filepath.Join(lib, ".done")
+	if _, err := os.Stat(done); err == nil {
+		return lib
+	}
+	w.execute(t, w.here, "mvn", "-q", "-B", "-f", filepath.Join(w.here, "java", "pom.xml"), "-Dv="+version,
+		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+lib)
+	require.NoError(t, os.WriteFile(done, nil, 0o644))
+	return lib
+}
+
+// compile runs javac when the sources are not those of the last build.
+func (w *work) compile(t *testing.T, c client, lib string) string {
+	var files []string
+	sum := sha256.New()
+	for _, d := range c.sources {
+		root := filepath.Join(w.here, "java", d)
+		require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".java") {
+				return err
+			}
+			files = append(files, path)
+			text, err := os.ReadFile(path)
+			sum.Write(text)
+			return err
+		}))
+	}
+	classes := w.sub("classes-" + c.version + "-" + hex.EncodeToString(sum.Sum(nil)[:8]))
+	if _, err := os.Stat(filepath.Join(classes, ".done")); err == nil {
+		return classes
+	}
+	args := append([]string{"-nowarn", "-proc:none", "-d", classes, "-cp", lib + "/*"}, files...)
+	w.execute(t, w.here, "javac", args...)
+	require.NoError(t, os.WriteFile(filepath.Join(classes, ".done"), nil, 0o644))
+	return classes
+}
+
+func (w *work) execute(t *testing.T, dir, name string, args ...string) {
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s %s\n%s", name, strings.Join(args, " "), out)
+}

@@ -1,0 +1,50 @@
+//go:build interop
+
+package interop
+
+// client is one program and how it is started.
+type client struct {
+	name string
+	// version of the Java libraries, empty for the Go client.
+	version string
+	// mainClass and source directories below java/, for Java.
+	mainClass string
+	sources   []string
+	// jvmFlags go before the class path.
+	jvmFlags []string
+	// sets the client belongs to.
+	sets []string
+}
+
+var (
+	sources53 = []string{"common", "client-5.3"}
+	sources49 = []string{"common", "client-4.9"}
+)
+
+var clients = []client{
+	{name: "java-5.3", version: "5.3.3", mainClass: "interop.Main", sources: sources53,
+		sets: []string{"short", "core", "all"}},
+	{name: "java-5.3-binary", version: "5.3.3", mainClass: "interop.Main", sources: sources53,
+		jvmFlags: []string{"-Drocketmq.serialize.type=ROCKETMQ"}, sets: []string{"short", "core", "all"}},
+	{name: "java-4.9", version: "4.9.8", mainClass: "interop.Main", sources: sources49,
+		sets: []string{"short", "core", "all"}},
+	{name: "go-remoting", sets: []string{"short", "core", "all"}},
+	{name: "mqadmin-5.3", version: "5.3.3", mainClass: "interop.Mqadmin",
+		sources: []string{"common", "client-5.3", "mqadmin"}, sets: []string{"all"}},
+	{name: "mqadmin-4.9", version: "4.9.8", mainClass: "interop.Mqadmin",
+		sources: []string{"common", "client-4.9", "mqadmin"}, sets: []string{"all"}},
+}
+
+// scenarioSets are regular expressions of whole scenario names, good for Go and Java alike.
+var scenarioSets = map[string]string{
+	"short": `send-(sync|batch)|auto-create-topic|compress-zlib|push-clustering|pull|lite-pull-subscribe|` +
+		`filter-tag|order-push|retry|offset-resume|query-key|admin-topic`,
+	"core": `send-.*|auto-create-topic|unknown-topic|body-limit|empty-body|long-topic|unicode|namespace|` +
+		`properties|compress-.*|push-.*|pull|pull-poll|lite-pull-.*|filter-tag.*|order-(push|lock-two)|` +
+		`retry|retry-dlq|from-.*|offset-resume|search-offset|query-.*|view-offset-id|running-info|two-topics|` +
+		`batch-64-consume|subscription-change|throughput|suspend-resume|admin-topic|admin-group`,
+	"all": `.*`,
+}
+
+// popScenarios cannot be said in binary headers: their request codes do not fit its 16 bits.
+const popScenarios = `pop-.*|broker-rebalance-pop`
