@@ -32,7 +32,7 @@ type Engine struct {
 var _ reactor.Engine = (*Engine)(nil)
 
 // New makes an engine of its own.
-func New(o reactor.Options) *Engine {
+func New(o reactor.Options) reactor.Engine {
 	o.EnsureDefaults()
 	return NewShared("std", o, conns.NewSlots(o.MaxConnections))
 }

@@ -3,12 +3,11 @@ package std
 import (
 	"testing"
 
-	"skylark/reactor"
 	"skylark/reactor/reactortest"
 )
 
 var harness = reactortest.Harness{
-	New:          func(o reactor.Options) reactor.Engine { return New(o) },
+	New:          New,
 	Sockets:      true,
 	StopsReading: true,
 }
