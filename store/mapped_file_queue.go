@@ -385,6 +385,10 @@ func (q *mappedFileQueue) deleteLeading(limit int, expired func(mf *mappedFile) 
 		deleted = append(deleted, mf.path)
 		err = errors.Join(err, mf.destroy())
 	}
+	// A file that came back after a crash would be one that the queues and the index know nothing of any more.
+	if syncErr := q.fs.SyncDir(q.dir); syncErr != nil {
+		err = errors.Join(err, fmt.Errorf("store: %w", syncErr))
+	}
 	return deleted, err
 }
 
