@@ -84,6 +84,9 @@ func (s *logScan) file(mf *mappedFile) (more bool, err error) {
 		case len(rec.Topic) == 0 || bytes.IndexByte(rec.Topic, 0) >= 0: // the checksum covers the body only
 			s.stopped = fmt.Errorf("%w: record of topic %q", ErrCorrupt, rec.Topic)
 			return false, nil
+		case tornProperties(data[pos:], &rec):
+			s.stopped = fmt.Errorf("%w: properties of the last record are torn", ErrCorrupt)
+			return false, nil
 		}
 		d.fill(&rec, s.end, s.o)
 		if err := s.record(&d); err != nil {
@@ -92,6 +95,17 @@ func (s *logScan) file(mf *mappedFile) (more bool, err error) {
 		s.lastAt, s.last = s.end, rec.StoreTimestamp
 		s.end += PhyOffset(rec.TotalSize)
 	}
+}
+
+// tornProperties tells that a record, at the start of b, lost the end of its properties: they hold a zero byte, as a
+// page does that never reached the disk, and no record follows. The checksum covers the body only. A zero byte alone is
+// no proof, for a client may send one.
+func tornProperties(b []byte, rec *codec.Record) bool {
+	if bytes.IndexByte(rec.Properties, 0) < 0 {
+		return false
+	}
+	next, err := codec.ParseRecord(b[rec.TotalSize:], false)
+	return err != nil || !next.IsBlank() && next.PhyOffset != rec.PhyOffset+PhyOffset(rec.TotalSize)
 }
 
 // recover brings log and queues to the same end (Java DefaultMessageStore.recover). clean tells that the last run

@@ -145,6 +145,7 @@ func testTornRecord(h *harness) {
 		{"second half zero", func(rec []byte) { clear(rec[len(rec)/2:]) }, false},
 		{"one bit of the body", func(rec []byte) { rec[90] ^= 4 }, false},
 		{"length and magic only", func(rec []byte) { clear(rec[8:]) }, false},
+		{"end of the properties zero", func(rec []byte) { clear(rec[len(rec)-5:]) }, false},
 		{"length beyond the file", func(rec []byte) { rec[1] = 0x7F }, false},
 		{"length negative", func(rec []byte) { rec[0] = 0xFF }, false},
 		{"nothing", func(rec []byte) { clear(rec) }, false},
