@@ -158,8 +158,8 @@ func (s *MessageStore) Start() error {
 	}
 	s.started = true
 	s.cl.start()
-	s.index.start()
 	s.reput.start(s.cl.maxOffset(), s.checkpoint.physicMsgTimestamp.Load())
+	s.index.start() // behind the dispatch, which says how far it may go
 	s.flushQueues.start()
 	s.writeCheckpoint.start()
 	s.clean.watchDisk()
