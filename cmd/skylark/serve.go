@@ -162,6 +162,12 @@ func runStandalone(args []string) error {
 	if *nsPort != 0 {
 		ns.Server().ListenPort = *nsPort
 	}
+	if *nsFile == "" { // what Java leaves off and its samples switch on
+		ns.Namesrv().OrderMessageEnable = true
+	}
+	if f.file == "" {
+		set.Broker().EnablePropertyFilter = true
+	}
 	if err := settleStandalone(set, ns, *data, *host); err != nil {
 		return err
 	}
