@@ -42,7 +42,7 @@ type Options struct {
 
 	MaxMessageSize     int // bytes of a body, 4 MiB; a record may have 64 KiB more
 	MaxTopicLength     int // 127
-	TopicQueueLockNum  int // 32
+	TopicQueueLockNum  int // 32; without effect: queue offsets are assigned under the put lock (see commitLog)
 	CheckCRCOnRecover  bool
 	MaxMsgsNumBatch    int // most messages of a query by key, 64
 	DefaultQueryMaxNum int // 32
@@ -64,7 +64,7 @@ type Options struct {
 	CleanFileForciblyEnable      bool
 	CleanResourceInterval        time.Duration // 10 s
 	DeleteCommitLogFilesInterval time.Duration // 100 ms between two files
-	DestroyMappedFileForcibly    time.Duration // 120 s: a file still read then is left to its readers' references
+	DestroyMappedFileForcibly    time.Duration // 120 s; without effect: a file is unlinked at once, unmapped by its last reader
 	DeleteFileBatchMax           int           // 10
 
 	OSPageCacheBusyTimeout time.Duration // 1 s: the put lock held longer refuses further puts
