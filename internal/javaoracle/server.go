@@ -62,7 +62,7 @@ var brokerProperties = map[string]string{
 	"brokerClusterName": "DefaultCluster", "brokerName": "broker-a", "brokerId": "0",
 	"brokerRole": "ASYNC_MASTER", "mappedFileSizeCommitLog": "67108864", "mappedFileSizeConsumeQueue": "600000",
 	"maxHashSlotNum": "100000",
-	"maxIndexNum": "400000", "autoCreateTopicEnable": "true", "autoCreateSubscriptionGroup": "true",
+	"maxIndexNum":    "400000", "autoCreateTopicEnable": "true", "autoCreateSubscriptionGroup": "true",
 	"enablePropertyFilter": "true", "transactionTimeOut": "3000", "transactionCheckInterval": "3000",
 	"traceTopicEnable": "true", "diskMaxUsedSpaceRatio": "95", "brokerFastFailureEnable": "false",
 	"sendMessageThreadPoolNums": "4", "timerWheelEnable": "true",

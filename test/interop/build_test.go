@@ -22,6 +22,13 @@ type work struct {
 	dir   string
 	here  string // this package's directory
 	runID string // part of the names of topics and groups, so that runs against one system do not meet
+	runs  int
+}
+
+// nextRun is a run id that no program was given before.
+func (w *work) nextRun() string {
+	w.runs++
+	return w.runID + strconv.FormatInt(int64(w.runs), 36)
 }
 
 func newWork(t *testing.T) *work {

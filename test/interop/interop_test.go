@@ -24,10 +24,11 @@ var (
 	flagNamesrv = flag.String("namesrv", os.Getenv("NAMESRV"), "name server of a running system")
 	flagTarget  = flag.String("target", envOr("INTEROP_TARGET", "skylark"), "skylark or java")
 	flagClients = flag.String("clients", os.Getenv("INTEROP_CLIENTS"), "clients, with commas between")
-	flagOnly    = flag.String("only", os.Getenv("INTEROP_ONLY"), "regular expression of scenario names")
+	flagOnly    = flag.String("only", os.Getenv("INTEROP_ONLY"), "regular expression of scenarios")
 	flagSet     = flag.String("set", envOr("INTEROP_SET", "core"), "short, core or all")
 	flagLanes   = flag.Int("lanes", 5, "scenarios of a client that run at a time")
-	flagPort    = flag.Int("port", 23300, "name server port of a system started here; it takes up to 15 above")
+	flagPort    = flag.Int("port", 23300, "name server port of a started system; brokers get 11 above")
+	flagRetries = flag.Int("retries", 0, "further runs of scenarios that failed")
 	flagLimit   = flag.Duration("limit", 15*time.Minute, "time for one client")
 )
 
@@ -55,11 +56,17 @@ func TestInterop(t *testing.T) {
 	total := tally{}
 	for _, c := range chosen {
 		t.Run(c.name, func(t *testing.T) {
-			r := runClient(t, w, sys, c, programs[c.name], set)
+			r := runClient(t, w, sys, c, programs[c.name], onlyOf(set, c))
+			for range *flagRetries {
+				r.again(t, c.name, func(only string) *results {
+					return runClient(t, w, sys, c, programs[c.name], only)
+				})
+			}
 			r.report(t, c.name, total)
 		})
 	}
-	fmt.Printf("%d passed, %d failed, %d known failures\n", total["PASS"], total["FAIL"], total["KNOWN"])
+	fmt.Printf("%d passed, %d of them flaky, %d failed, %d known failures\n", total["PASS"], total["FLAKY"],
+		total["FAIL"], total["KNOWN"])
 	t.Run("shutdown", func(t *testing.T) { require.NoError(t, sys.stop()) })
 	if t.Failed() {
 		sys.showLog()
@@ -88,18 +95,19 @@ type results struct {
 	planned []string
 	status  map[string]string // scenario → PASS or FAIL
 	detail  map[string]string
-	err     error // of the process
+	err     error             // of the process
+	flaky   map[string]string // scenarios that passed in a further run → what they said before
 }
 
 // runClient starts the program and reads its lines until it ends or its time is over.
-func runClient(t *testing.T, w *work, sys *system, c client, program []string, set string) *results {
+func runClient(t *testing.T, w *work, sys *system, c client, program []string, only string) *results {
 	ctx, cancel := context.WithTimeout(t.Context(), *flagLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program[0], program[1:]...)
 	cmd.Dir = w.sub("tmp") // some mqadmin commands write files where they run
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = append(os.Environ(), "CLIENT="+c.name, "NAMESRV="+sys.namesrv, "BROKER="+sys.broker,
-		"BROKER_NAME="+sys.brokerName, "CLUSTER="+sys.cluster, "RUN_ID="+w.runID, "ONLY="+onlyOf(set, c),
+		"BROKER_NAME="+sys.brokerName, "CLUSTER="+sys.cluster, "RUN_ID="+w.nextRun(), "ONLY="+only,
 		"LANES="+strconv.Itoa(*flagLanes), "TMP="+w.sub("tmp"), "HOME="+w.sub("home"))
 	errFile, err := os.Create(filepath.Join(w.sub("log"), c.name+".err"))
 	require.NoError(t, err)
@@ -108,7 +116,7 @@ func runClient(t *testing.T, w *work, sys *system, c client, program []string, s
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	r := &results{status: map[string]string{}, detail: map[string]string{}}
+	r := &results{status: map[string]string{}, detail: map[string]string{}, flaky: map[string]string{}}
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -149,6 +157,28 @@ func (r *results) take(line, clientName string) {
 	fmt.Println(line)
 }
 
+// again runs what failed once more and takes over what passes now.
+func (r *results) again(t *testing.T, clientName string, run func(only string) *results) {
+	var failed []string
+	for _, name := range r.planned {
+		if s := r.status[name]; s != "PASS" && s != "SKIP" && knownFailures[clientName+"/"+name] == "" {
+			failed = append(failed, name)
+		}
+	}
+	if len(failed) == 0 {
+		return
+	}
+	t.Logf("once more: %s", strings.Join(failed, " "))
+	second := run(strings.Join(failed, "|"))
+	r.err = second.err
+	for _, name := range failed {
+		if second.status[name] == "PASS" {
+			r.flaky[name] = r.detail[name]
+			r.status[name], r.detail[name] = "PASS", second.detail[name]
+		}
+	}
+}
+
 // report makes a subtest of each scenario.
 func (r *results) report(t *testing.T, clientName string, total tally) {
 	if len(r.planned) == 0 {
@@ -160,6 +190,9 @@ func (r *results) report(t *testing.T, clientName string, total tally) {
 		switch {
 		case status == "PASS":
 			total["PASS"]++
+			if _, flaky := r.flaky[name]; flaky {
+				total["FLAKY"]++
+			}
 		case why != "":
 			total["KNOWN"]++
 		case status == "SKIP":
@@ -169,6 +202,9 @@ func (r *results) report(t *testing.T, clientName string, total tally) {
 		t.Run(name, func(t *testing.T) {
 			switch {
 			case status == "PASS":
+				if first, flaky := r.flaky[name]; flaky {
+					t.Logf("flaky, failed before with: %s", first)
+				}
 			case status == "SKIP":
 				t.Skip(r.detail[name])
 			case why != "":

@@ -40,9 +40,9 @@ var scenarioSets = map[string]string{
 	"short": `send-(sync|batch)|auto-create-topic|compress-zlib|push-clustering|pull|lite-pull-subscribe|` +
 		`filter-tag|order-push|retry|offset-resume|query-key|admin-topic`,
 	"core": `send-.*|auto-create-topic|unknown-topic|body-limit|empty-body|long-topic|unicode|namespace|` +
-		`properties|compress-.*|push-.*|pull|pull-poll|lite-pull-.*|filter-tag.*|order-(push|lock-two)|` +
-		`retry|retry-dlq|from-.*|offset-resume|search-offset|query-.*|view-offset-id|running-info|two-topics|` +
-		`batch-64-consume|subscription-change|throughput|suspend-resume|admin-topic|admin-group`,
+		`properties|compress-.*|push-.*|pull|pull-poll|lite-pull-.*|filter-tag.*|` +
+		`order-(push|lock-two)|retry|retry-dlq|from-.*|offset-resume|search-offset|query-.*|` +
+		`view-offset-id|running-info|two-topics|batch-64-consume|subscription-change|throughput|suspend-resume|admin-topic|admin-group`,
 	"all": `.*`,
 }
 
