@@ -42,7 +42,8 @@ var scenarioSets = map[string]string{
 	"core": `send-.*|auto-create-topic|unknown-topic|body-limit|empty-body|long-topic|unicode|namespace|` +
 		`properties|compress-.*|push-.*|pull|pull-poll|lite-pull-.*|filter-tag.*|` +
 		`order-(push|lock-two)|retry|retry-dlq|from-.*|offset-resume|search-offset|query-.*|` +
-		`view-offset-id|running-info|two-topics|batch-64-consume|subscription-change|throughput|suspend-resume|admin-topic|admin-group`,
+		`view-offset-id|running-info|two-topics|batch-64-consume|` +
+		`subscription-change|throughput|suspend-resume|admin-topic|admin-group`,
 	"all": `.*`,
 }
 
