@@ -1,10 +1,13 @@
 package offset
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,74 +19,25 @@ import (
 	"skylark/internal/vfs"
 )
 
-// key is a group and a topic.
-type key struct{ group, topic string }
+// MaxPairs bounds the pairs of group and topic that offsets are kept of: about 300 bytes each, and 32 a queue.
+const MaxPairs = 1 << 20
 
-func (k key) String() string { return k.topic + codec.TopicGroupSeparator + k.group }
+// Errors of a commit. Nothing has changed then.
+var (
+	// ErrInvalid: the offset is negative or the queue id out of range.
+	ErrInvalid = errors.New("offset: invalid")
+	// ErrLimit: MaxPairs are kept.
+	ErrLimit = errors.New("offset: too many groups and topics")
+)
 
-func parseKey(s string) (key, bool) {
-	topic, group, ok := strings.Cut(s, codec.TopicGroupSeparator)
-	return key{group, topic}, ok && topic != "" && group != ""
+// topics are the offsets of one group: topic → queues, copy-on-write.
+type topics struct {
+	table atomic.Pointer[map[string]*queues]
 }
 
-// queues are the offsets of one group in one topic: a copy-on-write slice by queue id, −1 = none.
-type queues struct {
-	mu   sync.Mutex
-	list atomic.Pointer[[]*cell]
-}
-
-// cell is one queue's progress.
-type cell struct {
-	committed atomic.Int64 // −1 = none
-	pulled    atomic.Int64 // of statistics only, not persisted
-	reset     atomic.Int64 // pending server-side reset, −1 = none
-}
-
-// MaxQueueID bounds the queue ids of requests: a table slot is kept for each up to the highest.
-const MaxQueueID = 1 << 16
-
-func (q *queues) cell(id int32) *cell {
-	if l := q.list.Load(); l != nil && id >= 0 && int(id) < len(*l) {
-		return (*l)[id]
-	}
-	return nil
-}
-
-func (q *queues) make(id int32) *cell {
-	if c := q.cell(id); c != nil {
-		return c
-	}
-	if id < 0 || id >= MaxQueueID {
-		return nil
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var list []*cell
-	if l := q.list.Load(); l != nil {
-		list = append(list, *l...)
-	}
-	for int(id) >= len(list) {
-		c := &cell{}
-		c.committed.Store(-1)
-		c.pulled.Store(-1)
-		c.reset.Store(-1)
-		list = append(list, c)
-	}
-	q.list.Store(&list)
-	return list[id]
-}
-
-// each calls f for every queue with a committed offset.
-func (q *queues) each(f func(id int32, at codec.QueueOffset)) {
-	l := q.list.Load()
-	if l == nil {
-		return
-	}
-	for id, c := range *l {
-		if at := c.committed.Load(); at >= 0 {
-			f(int32(id), codec.QueueOffset(at))
-		}
-	}
+func parseKey(s string) (topic, group string, ok bool) {
+	topic, group, ok = strings.Cut(s, codec.TopicGroupSeparator)
+	return topic, group, ok && topic != "" && group != "" && !strings.Contains(group, codec.TopicGroupSeparator)
 }
 
 // Options of the manager.
@@ -99,8 +53,9 @@ type Options struct {
 // Manager is Java's ConsumerOffsetManager.
 type Manager struct {
 	o       Options
-	table   atomic.Pointer[map[key]*queues]
-	mu      sync.Mutex // changes of the table; never held across I/O: commits on event loops may add a queue
+	groups  atomic.Pointer[map[string]*topics]
+	mu      sync.Mutex // changes of the tables; never held across I/O: commits on event loops may add a queue
+	pairs   int
 	saving  sync.Mutex // version and saved
 	version body.DataVersion
 	commits atomic.Int64
@@ -111,64 +66,114 @@ type Manager struct {
 // New makes an empty manager.
 func New(o Options) *Manager {
 	m := &Manager{o: o}
-	m.table.Store(&map[key]*queues{})
+	m.groups.Store(&map[string]*topics{})
 	m.version.Timestamp = o.Clock.Millis()
 	return m
 }
 
 func (m *Manager) file() string { return path.Join(m.o.ConfigDir, "consumerOffset.json") }
 
-// Load reads consumerOffset.json.
+// Load reads consumerOffset.json. It is called before anything else.
 func (m *Manager) Load() error {
 	var w body.ConsumerOffsetSerializeWrapper
 	found, err := persist.Load(m.o.FS, m.file(), &w, m.o.Log)
 	if err != nil || !found {
 		return err
 	}
+	tables := map[string]map[string]*queues{}
 	for name, offsets := range w.OffsetTable {
-		k, ok := parseKey(name)
+		topic, group, ok := parseKey(name)
 		if !ok {
 			m.o.Log.Warn("consumer offsets of an unreadable key are left out", "file", m.file(), "key", name)
 			continue
 		}
-		q := m.find(k, true)
+		if tables[group] == nil {
+			tables[group] = map[string]*queues{}
+		}
+		q := &queues{}
 		for id, at := range offsets {
-			if c := q.make(int32(id)); c != nil && int64(at) >= 0 {
+			if c := q.make(id); c != nil && at >= 0 {
 				c.committed.Store(int64(at))
+			} else {
+				m.o.Log.Warn("consumer offset is left out", "file", m.file(), "key", name, "queueId", id, "offset", at)
 			}
 		}
+		tables[group][topic] = q
+		m.pairs++
 	}
+	groups := make(map[string]*topics, len(tables))
+	for group, table := range tables {
+		t := &topics{}
+		t.table.Store(&table)
+		groups[group] = t
+	}
+	m.groups.Store(&groups)
 	if w.DataVersion != nil {
 		m.version = *w.DataVersion
 	}
 	return nil
 }
 
-func (m *Manager) find(k key, create bool) *queues {
-	if q := (*m.table.Load())[k]; q != nil || !create {
+func (m *Manager) find(group, topic string) *queues {
+	t := (*m.groups.Load())[group]
+	if t == nil {
+		return nil
+	}
+	return (*t.table.Load())[topic]
+}
+
+// obtain finds or makes the queues of a pair; nil when there are too many pairs.
+func (m *Manager) obtain(group, topic string) *queues {
+	if q := m.find(group, topic); q != nil {
 		return q
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old := *m.table.Load()
-	if q := old[k]; q != nil {
+	if q := m.find(group, topic); q != nil {
 		return q
 	}
-	table := maps.Clone(old)
+	if m.pairs >= MaxPairs {
+		return nil
+	}
+	groups := *m.groups.Load()
+	t := groups[group]
+	if t == nil {
+		t = &topics{}
+		t.table.Store(&map[string]*queues{})
+		next := maps.Clone(groups)
+		next[group] = t
+		m.groups.Store(&next)
+	}
+	table := maps.Clone(*t.table.Load())
 	q := &queues{}
-	table[k] = q
-	m.table.Store(&table)
+	table[topic] = q
+	t.table.Store(&table)
+	m.pairs++
 	return q
 }
 
-// Commit sets a group's progress in a queue. An offset behind the last one is taken too, as in Java, and logged.
-func (m *Manager) Commit(from netip.AddrPort, group, topic string, queueID int32, at codec.QueueOffset) {
-	if at < 0 {
-		return
+func (m *Manager) cell(group, topic string, queueID int32) (*cell, error) {
+	if c := m.find(group, topic).cell(queueID); c != nil {
+		return c, nil
 	}
-	c := m.find(key{group, topic}, true).make(queueID)
-	if c == nil {
-		return
+	if queueID < 0 || queueID >= MaxQueueID {
+		return nil, fmt.Errorf("%w: queue id %d not in [0, %d)", ErrInvalid, queueID, MaxQueueID)
+	}
+	q := m.obtain(group, topic)
+	if q == nil {
+		return nil, fmt.Errorf("%w: %d", ErrLimit, MaxPairs)
+	}
+	return q.make(queueID), nil
+}
+
+// Commit sets a group's progress in a queue. An offset behind the last one is taken too, as in Java, and logged.
+func (m *Manager) Commit(from netip.AddrPort, group, topic string, queueID int32, at codec.QueueOffset) error {
+	if at < 0 {
+		return fmt.Errorf("%w: offset %d is negative", ErrInvalid, at)
+	}
+	c, err := m.cell(group, topic, queueID)
+	if err != nil {
+		return err
 	}
 	old := c.committed.Swap(int64(at))
 	if old != int64(at) {
@@ -178,34 +183,30 @@ func (m *Manager) Commit(from netip.AddrPort, group, topic string, queueID int32
 		m.o.Log.Warn("consumer offset goes back", "group", group, "topic", topic, "queueId", queueID, "from", old,
 			"to", int64(at), "remote", from)
 	}
+	return nil
 }
 
 // Query is a group's progress in a queue; ok is false when there is none.
 func (m *Manager) Query(group, topic string, queueID int32) (at codec.QueueOffset, ok bool) {
-	q := m.find(key{group, topic}, false)
-	if q == nil {
-		return 0, false
+	if c := m.find(group, topic).cell(queueID); c != nil {
+		at = codec.QueueOffset(c.committed.Load())
+		return max(at, 0), at >= 0
 	}
-	c := q.cell(queueID)
-	if c == nil || c.committed.Load() < 0 {
-		return 0, false
-	}
-	return codec.QueueOffset(c.committed.Load()), true
+	return 0, false
 }
 
 // CommitPull remembers the offset a group asks for next, for statistics.
 func (m *Manager) CommitPull(group, topic string, queueID int32, at codec.QueueOffset) {
-	if c := m.find(key{group, topic}, true).make(queueID); c != nil {
+	if c, err := m.cell(group, topic, queueID); err == nil && c.pulled.Load() != int64(at) {
 		c.pulled.Store(int64(at))
 	}
 }
 
 // QueryPull is what CommitPull remembered.
 func (m *Manager) QueryPull(group, topic string, queueID int32) (at codec.QueueOffset, ok bool) {
-	if q := m.find(key{group, topic}, false); q != nil {
-		if c := q.cell(queueID); c != nil && c.pulled.Load() >= 0 {
-			return codec.QueueOffset(c.pulled.Load()), true
-		}
+	if c := m.find(group, topic).cell(queueID); c != nil {
+		at = codec.QueueOffset(c.pulled.Load())
+		return max(at, 0), at >= 0
 	}
 	return 0, false
 }
@@ -213,72 +214,110 @@ func (m *Manager) QueryPull(group, topic string, queueID int32) (at codec.QueueO
 // Offsets are all committed offsets of a group in a topic.
 func (m *Manager) Offsets(group, topic string) map[int32]codec.QueueOffset {
 	out := map[int32]codec.QueueOffset{}
-	if q := m.find(key{group, topic}, false); q != nil {
-		q.each(func(id int32, at codec.QueueOffset) { out[id] = at })
-	}
+	m.find(group, topic).each(func(id int32, at codec.QueueOffset) { out[id] = at })
 	return out
 }
 
-// TopicsOf are the topics in which a group has offsets.
-func (m *Manager) TopicsOf(group string) (topics []string) {
-	for k := range *m.table.Load() {
-		if k.group == group {
-			topics = append(topics, k.topic)
-		}
-	}
-	return topics
+// committed tells whether there is an offset in any queue: a pair may be kept for its pulls alone.
+func (q *queues) committed() (any bool) {
+	q.each(func(int32, codec.QueueOffset) { any = true })
+	return any
 }
 
-// GroupsOf are the groups with offsets in a topic.
-func (m *Manager) GroupsOf(topic string) (groups []string) {
-	for k := range *m.table.Load() {
-		if k.topic == topic {
-			groups = append(groups, k.group)
+// TopicsOf are the topics in which a group has offsets, sorted.
+func (m *Manager) TopicsOf(group string) (out []string) {
+	if t := (*m.groups.Load())[group]; t != nil {
+		for topic, q := range *t.table.Load() {
+			if q.committed() {
+				out = append(out, topic)
+			}
 		}
 	}
-	return groups
+	slices.Sort(out)
+	return out
+}
+
+// GroupsOf are the groups with offsets in a topic, sorted.
+func (m *Manager) GroupsOf(topic string) (out []string) {
+	for group, t := range *m.groups.Load() {
+		if q := (*t.table.Load())[topic]; q.committed() {
+			out = append(out, group)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Clone gives dest the offsets of src in a topic (request code 314).
 func (m *Manager) Clone(src, dest, topic string) {
-	from := m.find(key{src, topic}, false)
+	from := m.find(src, topic)
 	if from == nil {
 		return
 	}
-	to := m.find(key{dest, topic}, true)
+	to := m.obtain(dest, topic)
+	if to == nil {
+		return
+	}
 	from.each(func(id int32, at codec.QueueOffset) { to.make(id).committed.Store(int64(at)) })
 	m.commits.Add(1)
 }
 
-// DeleteGroup and DeleteTopic forget offsets, so that what is made anew under the name starts afresh.
-func (m *Manager) DeleteGroup(group string) { m.drop(func(k key) bool { return k.group == group }) }
+// DeleteGroup forgets a group's offsets, so that what is made anew under the name starts afresh.
+func (m *Manager) DeleteGroup(group string) {
+	m.drop(func(g, _ string) bool { return g == group })
+}
 
 // DeleteTopic forgets all groups' offsets in a topic.
-func (m *Manager) DeleteTopic(topic string) { m.drop(func(k key) bool { return k.topic == topic }) }
+func (m *Manager) DeleteTopic(topic string) {
+	m.drop(func(_, t string) bool { return t == topic })
+}
 
-func (m *Manager) drop(match func(key) bool) {
+func (m *Manager) drop(match func(group, topic string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	table := maps.Clone(*m.table.Load())
-	maps.DeleteFunc(table, func(k key, _ *queues) bool { return match(k) })
-	if len(table) != len(*m.table.Load()) {
-		m.table.Store(&table)
+	groups := maps.Clone(*m.groups.Load())
+	dropped := 0
+	for group, t := range groups {
+		table := *t.table.Load()
+		rest := maps.Clone(table)
+		for topic, q := range table {
+			if match(group, topic) {
+				m.resets.Add(-q.pendingResets())
+				delete(rest, topic)
+			}
+		}
+		if len(rest) == len(table) {
+			continue
+		}
+		dropped += len(table) - len(rest)
+		t.table.Store(&rest)
+		if len(rest) == 0 {
+			delete(groups, group)
+		}
+	}
+	if dropped > 0 {
+		m.pairs -= dropped
+		m.groups.Store(&groups)
 		m.commits.Add(1)
 	}
 }
 
 // AssignReset has the next pull of the group start elsewhere (Java assignResetOffset, code 222): it is answered
 // PULL_OFFSET_MOVED once. The committed offset is moved at once.
-func (m *Manager) AssignReset(topic, group string, queueID int32, at codec.QueueOffset) {
-	c := m.find(key{group, topic}, true).make(queueID)
-	if c == nil || at < 0 {
-		return
+func (m *Manager) AssignReset(topic, group string, queueID int32, at codec.QueueOffset) error {
+	if at < 0 {
+		return fmt.Errorf("%w: offset %d is negative", ErrInvalid, at)
+	}
+	c, err := m.cell(group, topic, queueID)
+	if err != nil {
+		return err
 	}
 	if c.reset.Swap(int64(at)) < 0 {
 		m.resets.Add(1)
 	}
 	c.committed.Store(int64(at))
 	m.commits.Add(1)
+	return nil
 }
 
 // HasReset tells whether a reset waits for the group's next pull.
@@ -286,11 +325,7 @@ func (m *Manager) HasReset(topic, group string, queueID int32) bool {
 	if m.resets.Load() == 0 {
 		return false
 	}
-	q := m.find(key{group, topic}, false)
-	if q == nil {
-		return false
-	}
-	c := q.cell(queueID)
+	c := m.find(group, topic).cell(queueID)
 	return c != nil && c.reset.Load() >= 0
 }
 
@@ -299,15 +334,11 @@ func (m *Manager) TakeReset(topic, group string, queueID int32) (at codec.QueueO
 	if m.resets.Load() == 0 {
 		return 0, false
 	}
-	q := m.find(key{group, topic}, false)
-	if q == nil {
-		return 0, false
-	}
-	c := q.cell(queueID)
+	c := m.find(group, topic).cell(queueID)
 	if c == nil {
 		return 0, false
 	}
-	v := c.reset.Swap(-1)
+	v := c.reset.Swap(none)
 	if v < 0 {
 		return 0, false
 	}
@@ -325,11 +356,13 @@ func (m *Manager) Wrapper() body.ConsumerOffsetSerializeWrapper {
 func (m *Manager) wrap() body.ConsumerOffsetSerializeWrapper {
 	v := m.version
 	w := body.ConsumerOffsetSerializeWrapper{DataVersion: &v, OffsetTable: map[string]map[int32]codec.QueueOffset{}}
-	for k, q := range *m.table.Load() {
-		offsets := map[int32]codec.QueueOffset{}
-		q.each(func(id int32, at codec.QueueOffset) { offsets[id] = at })
-		if len(offsets) > 0 {
-			w.OffsetTable[k.String()] = offsets
+	for group, t := range *m.groups.Load() {
+		for topic, q := range *t.table.Load() {
+			offsets := map[int32]codec.QueueOffset{}
+			q.each(func(id int32, at codec.QueueOffset) { offsets[id] = at })
+			if len(offsets) > 0 {
+				w.OffsetTable[topic+codec.TopicGroupSeparator+group] = offsets
+			}
 		}
 	}
 	return w
@@ -343,11 +376,15 @@ func (m *Manager) Persist() error {
 	if now == m.saved {
 		return nil
 	}
+	next := m.version
 	if step := max(m.o.VersionStep, 1); now/step != m.saved/step {
-		m.version = m.version.Next(m.o.Clock.Millis(), m.version.StateVersion)
+		next = next.Next(m.o.Clock.Millis(), next.StateVersion)
 	}
+	was := m.version
+	m.version = next
 	w := m.wrap()
 	if err := persist.Save(m.o.FS, m.file(), &w); err != nil {
+		m.version = was
 		return err
 	}
 	m.saved = now
