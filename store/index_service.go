@@ -85,8 +85,8 @@ func newIndexService(o *Options, cl *commitLog, flags *runningFlags, checkpoint 
 // load opens the files that can be trusted and deletes the others; what they held is indexed again by and by. The end of
 // the log must be known.
 //
-// After a clean stop all files count. After a crash a file counts if it was full and flushed (its end is not behind
-// indexMsgTimestamp), as in Java, or up to its mark; Java deletes the file that was being filled and loses its keys.
+// After a clean stop all files count. After a crash a file counts if it was full and flushed, or up to its mark; Java
+// deletes the file that was being filled and loses its keys.
 func (x *indexService) load(clean bool, marks queueMarks) error {
 	names, err := x.fs.List(x.dir)
 	if ignoreNotExist(err) != nil {
@@ -145,7 +145,7 @@ func (x *indexService) loadFile(f *indexFile) (complete bool, err error) {
 		}
 		return false, err
 	}
-	if x.clean || f.full() && f.header.endTimestamp <= x.checkpoint.indexMsgTimestamp.Load() {
+	if x.clean || x.finished(f) {
 		return true, nil
 	}
 	i := slices.IndexFunc(x.loaded.index, func(m indexMark) bool { return m.name == f.name() })
@@ -157,6 +157,15 @@ func (x *indexService) loadFile(f *indexFile) (complete bool, err error) {
 		return false, f.close()
 	}
 	return false, nil
+}
+
+// finished tells that a file was full and on the disk before the crash. With marks those are the files before the marked
+// one. Times alone are not enough: a file that is built again after a crash ends at the time it ended at before.
+func (x *indexService) finished(f *indexFile) bool {
+	if n := len(x.loaded.index); x.loaded.present {
+		return n > 0 && f.full() && f.name() < x.loaded.index[n-1].name
+	}
+	return f.full() && f.header.endTimestamp <= x.checkpoint.indexMsgTimestamp.Load()
 }
 
 // startPosition is the offset below which every record is in the index.
