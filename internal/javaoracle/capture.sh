@@ -1,10 +1,11 @@
 #!/bin/bash
 # Records the golden frames: codec/testdata/wire/<client>/ and codec/testdata/records/.
 #
-#   internal/javaoracle/capture.sh [SCRATCH] [PART...]      PART: small clients ipv6 export (default: all)
+#   internal/javaoracle/capture.sh [SCRATCH] [PART...]      PART: small clients binary ipv6 export (default: all)
 #
 # small    a fresh name server and broker: what servers say to each other, a slave, and java/Extra.java
 # clients  the interop scenarios and mqadmin, one client after the other
+# binary   servers that answer with binary headers, which Java does only when it is told to
 # ipv6     a broker whose clients come over IPv6
 # export   turns the recordings in SCRATCH/frames-*.jsonl into the golden files
 # SCRATCH (default /srv/rocketmq) should be a neutral path: some answers contain it. The Java broker listens on
@@ -13,7 +14,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 repo=$(cd "$here/../.." && pwd)
 S=${1:-/srv/rocketmq}; [ $# -eq 0 ] || shift
-parts=${*:-small clients ipv6 export}
+parts=${*:-small clients binary ipv6 export}
 PORT=${PORT:-23800}
 NS=$PORT BR=$((PORT + 100))
 mkdir -p "$S/cache" "$S/classes"
@@ -92,6 +93,20 @@ clients() {
   kill $recorder; wait $recorder || true
 }
 
+binary() {
+  label broker-5.3-binary
+  record binary 127.0.0.2 127.0.0.1
+  servers binary -advertise 127.0.0.2 -namesrv "127.0.0.2:$NS" -namesrv-port "$NS" -broker-port "$BR" \
+    -jvm -Drocketmq.serialize.type=ROCKETMQ
+  sleep 5
+  export NAMESRV=127.0.0.2:$NS BROKER=127.0.0.2:$BR
+  label java-5.3-binary-both
+  extra 5.3.3 admin -Drocketmq.serialize.type=ROCKETMQ
+  extra 5.3.3 send -Drocketmq.serialize.type=ROCKETMQ
+  kill $srv; wait $srv || true
+  kill $recorder; wait $recorder || true
+}
+
 ipv6() {
   local addr; addr=$(ip -6 -o addr show scope global | awk 'NR==1{split($4,a,"/"); print a[1]}')
   [ -n "$addr" ] || { echo "no global IPv6 address: part ipv6 left out"; return; }
@@ -106,7 +121,7 @@ ipv6() {
 
 export_all() {
   local in="" f
-  for f in small clients ipv6; do [ ! -e "$S/frames-$f.jsonl" ] || in=$in${in:+,}$S/frames-$f.jsonl; done
+  for f in small clients binary ipv6; do [ ! -e "$S/frames-$f.jsonl" ] || in=$in${in:+,}$S/frames-$f.jsonl; done
   rm -rf "$repo/codec/testdata/wire" "$repo/codec/testdata/records"
   "$S/capture" export -in "$in" -wire "$repo/codec/testdata/wire" -records "$repo/codec/testdata/records"
   find "$repo/codec/testdata/wire" "$repo/codec/testdata/records" -type f -printf '%s\n' | awk '{s+=$1} END{print NR " files, " s " bytes"}'

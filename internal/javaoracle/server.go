@@ -44,6 +44,8 @@ type Server struct {
 	NamesrvPort, BrokerPort int
 	// Properties go over the broker's defaults of brokerProperties, under Java's names.
 	Properties map[string]string
+	// JVMFlags are further flags of both processes, such as -Drocketmq.serialize.type=ROCKETMQ.
+	JVMFlags []string
 	// HeapMiB is the heap of each process, 512 if 0.
 	HeapMiB int
 }
@@ -139,7 +141,7 @@ func (s Server) start(ctx context.Context, name, class string, conf map[string]s
 	args := []string{fmt.Sprintf("-Xms%dm", heap), fmt.Sprintf("-Xmx%dm", heap), "-XX:+UseSerialGC",
 		"-XX:MaxDirectMemorySize=1g", "-Duser.home=" + filepath.Join(s.Dir, "home"),
 		"-Drocketmq.home.dir=" + s.Dir, "-Dio.netty.tryReflectionSetAccessible=true"}
-	args = append(args, moduleFlags...)
+	args = append(append(args, moduleFlags...), s.JVMFlags...)
 	args = append(args, "-cp", filepath.Join(s.Dir, "conf")+":"+lib+"/*", class, "-c", confFile)
 	p := &Process{name: name, log: filepath.Join(s.Dir, name+".log"), done: make(chan struct{})}
 	if err := p.run(s.Dir, args); err != nil {

@@ -86,7 +86,7 @@ func readFile(in string, yield func(sample) error) error {
 			open[key{fr.Conn, fr.FromServer, cmd.opaque}] = cmd
 		}
 		if cmd.code == 103 && !cmd.isResponse() {
-			brokers[fr.Conn] = "broker-" + versionName(cmd)
+			brokers[fr.Conn] = brokerLabel(cmd)
 		}
 		if b := brokers[fr.Conn]; b != "" {
 			s.frame.Label = b
@@ -97,11 +97,11 @@ func readFile(in string, yield func(sample) error) error {
 	}
 }
 
-func versionName(cmd *command) string {
-	if cmd.version >= 413 {
-		return "5.3"
+func brokerLabel(cmd *command) string {
+	if cmd.binary {
+		return "broker-5.3-binary"
 	}
-	return "4.9"
+	return "broker-5.3"
 }
 
 // name is the file name of a sample without its extension; equal names are the same kind of frame.

@@ -34,6 +34,7 @@ const (
 // recorder is the proxy: it owns the output file and numbers the connections.
 type recorder struct {
 	labelFile string
+	running   sync.WaitGroup // accept loops and connections
 
 	mu    sync.Mutex // guards out, conns
 	out   *bufio.Writer
@@ -55,7 +56,7 @@ func recordTraffic(ctx context.Context, out, labelFile string, routes []route) e
 			return fmt.Errorf("route %s: %w", rt.name, err)
 		}
 		listeners = append(listeners, l)
-		go r.accept(l, rt)
+		r.running.Go(func() { r.accept(ctx, l, rt) })
 	}
 	fmt.Println("recording to", out)
 	tick := time.NewTicker(time.Second)
@@ -70,6 +71,7 @@ func recordTraffic(ctx context.Context, out, labelFile string, routes []route) e
 			for _, l := range listeners {
 				l.Close()
 			}
+			r.running.Wait()
 			return r.flush()
 		}
 	}
@@ -81,18 +83,18 @@ func (r *recorder) flush() error {
 	return r.out.Flush()
 }
 
-func (r *recorder) accept(l net.Listener, rt route) {
+func (r *recorder) accept(ctx context.Context, l net.Listener, rt route) {
 	for {
 		client, err := l.Accept()
 		if err != nil {
 			return
 		}
-		go r.serve(client, rt)
+		r.running.Go(func() { r.serve(ctx, client, rt) })
 	}
 }
 
-// serve joins one accepted connection with the target, until either side ends.
-func (r *recorder) serve(client net.Conn, rt route) {
+// serve joins one accepted connection with the target, until either side or ctx ends.
+func (r *recorder) serve(ctx context.Context, client net.Conn, rt route) {
 	defer client.Close()
 	server, err := net.Dial("tcp", rt.target)
 	if err != nil {
@@ -100,6 +102,10 @@ func (r *recorder) serve(client net.Conn, rt route) {
 		return
 	}
 	defer server.Close()
+	defer context.AfterFunc(ctx, func() {
+		client.Close()
+		server.Close()
+	})()
 	r.mu.Lock()
 	r.conns++
 	base := Frame{Label: r.label(), Route: rt.name, Conn: r.conns}
@@ -141,12 +147,12 @@ func (r *recorder) pump(from, to net.Conn, line Frame) {
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			if _, werr := to.Write(buf[:n]); werr != nil {
-				return
-			}
-			if framed {
+			if framed { // before it is passed on: who has an answer finds it in the recording
 				pending = append(pending, buf[:n]...)
 				pending, framed = r.cut(pending, line)
+			}
+			if _, werr := to.Write(buf[:n]); werr != nil {
+				return
 			}
 		}
 		if err != nil {

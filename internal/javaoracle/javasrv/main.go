@@ -1,6 +1,6 @@
 // Command javasrv runs the real Java name server and broker until it is interrupted.
 //
-//	javasrv -dir DIR -cache DIR [-version 5.3.3] [-namesrv-port P] [-broker-port P] [-prop key=value]...
+//	javasrv -dir DIR -cache DIR [-version 5.3.3] [-namesrv-port P] [-broker-port P] [-prop key=value]... [-jvm FLAG]...
 //
 // It prints "ready" when both listen. A port of 0 leaves that server out. On SIGINT or SIGTERM the broker,
 // then the name server are shut down in order; -kill ends the broker as kill -9 would.
@@ -39,6 +39,10 @@ func run(ctx context.Context) (err error) {
 	flag.StringVar(&s.Namesrv, "namesrv", "", "name server for the broker, -bind:-namesrv-port if empty")
 	flag.IntVar(&s.NamesrvPort, "namesrv-port", 0, "port of the name server")
 	flag.IntVar(&s.BrokerPort, "broker-port", 0, "port of the broker")
+	flag.Func("jvm", "flag for the Java processes; may be repeated", func(text string) error {
+		s.JVMFlags = append(s.JVMFlags, text)
+		return nil
+	})
 	kill := flag.Bool("kill", false, "end the broker with SIGKILL")
 	flag.Func("prop", "key=value for the broker; may be repeated", func(text string) error {
 		k, v, ok := strings.Cut(text, "=")
