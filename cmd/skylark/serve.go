@@ -117,7 +117,7 @@ func runBroker(args []string) error {
 	if err != nil || done {
 		return err
 	}
-	b, err := broker.New(broker.Options{Config: set, NewEngine: engines(set), Log: log})
+	b, err := broker.New(broker.Options{Config: set, NewEngine: engines(set, log), Log: log})
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func runNamesrv(args []string) error {
 	if err != nil || done {
 		return err
 	}
-	ns, err := namesrv.New(namesrv.Options{Config: set, ConfigFile: f.file, NewEngine: engines(set), Log: log})
+	ns, err := namesrv.New(namesrv.Options{Config: set, ConfigFile: f.file, NewEngine: engines(set, log), Log: log})
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func runStandalone(args []string) error {
 	if err := settleStandalone(set, ns, *data, *host); err != nil {
 		return err
 	}
-	sys, err := standalone.Start(standalone.Options{Namesrv: ns, Broker: set, NewEngine: engines(set), Log: log})
+	sys, err := standalone.Start(standalone.Options{Namesrv: ns, Broker: set, NewEngine: engines(set, log), Log: log})
 	if err != nil {
 		return err
 	}
