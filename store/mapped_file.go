@@ -76,7 +76,7 @@ type mappedView struct {
 // createMappedFile makes a file of size zero bytes. With reserve it gets all its blocks now and its length is durable;
 // without it stays sparse. On failure nothing is left behind; a full disk is syscall.ENOSPC.
 func createMappedFile(fs vfs.FS, path string, from, size int64, reserve bool, live *atomic.Int64) (*mappedFile, error) {
-	mf := &mappedFile{fs: fs, path: path, fileFrom: from, size: size, live: live}
+	mf := &mappedFile{fs: fs, path: path, fileFrom: from, size: size, sparse: !reserve, live: live}
 	f, err := fs.Create(path) // what a crash brought back under this name is stale
 	if err == nil {
 		err = errors.Join(f.Truncate(size), f.Close())
