@@ -25,6 +25,8 @@ type work struct {
 	runs  int
 }
 
+const noLogging = `<configuration><root level="OFF"/></configuration>` + "\n"
+
 // nextRun is a run id that no program was given before.
 func (w *work) nextRun() string {
 	w.runs++
@@ -39,6 +41,11 @@ func newWork(t *testing.T) *work {
 	w := &work{dir: dir, here: here, runID: strconv.FormatInt(time.Now().Unix(), 36)}
 	for _, d := range []string{"tmp", "log", "home"} {
 		require.NoError(t, os.MkdirAll(w.sub(d), 0o755))
+	}
+	conf := filepath.Join(w.sub("home"), "conf")
+	require.NoError(t, os.MkdirAll(conf, 0o755))
+	for _, name := range []string{"logback.xml", "logback_tools.xml"} { // the 4.9 tools end without theirs
+		require.NoError(t, os.WriteFile(filepath.Join(conf, name), []byte(noLogging), 0o644))
 	}
 	return w
 }
@@ -56,7 +63,7 @@ func (w *work) build(t *testing.T, c client) []string {
 	classes := w.compile(t, c, lib)
 	program := []string{"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g",
 		"-Duser.home=" + w.sub("home"), "-Drocketmq.home.dir=" + w.sub("home"),
-		"-Drocketmq.client.logRoot=" + w.sub("log"), "-Drocketmq.log.root.level=WARN",
+		"-Dlogback.configurationFile=" + filepath.Join(w.sub("home"), "conf", "logback.xml"),
 		"-Drocketmq.client.localOffsetStoreDir=" + filepath.Join(w.sub("tmp"), "offsets-"+w.runID)}
 	program = append(program, c.jvmFlags...)
 	return append(program, "-cp", classes+":"+lib+"/*", c.mainClass)
