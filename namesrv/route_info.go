@@ -335,7 +335,7 @@ func (m *RouteInfoManager) updateTopics(b *broker, r *Registration, first, chang
 		return
 	}
 	if m.settings().DeleteTopicWithBrokerRegistration && len(r.Mappings) == 0 && len(r.Topics) > 1 {
-		for topic := range b.topics {
+		for _, topic := range slices.Sorted(maps.Keys(b.topics)) {
 			if _, still := r.Topics[topic]; !still {
 				m.deleteQueueData(topic, r.Name)
 				eff.note(slog.LevelInfo, "topic deleted", "topic", topic, "broker", r.Name)

@@ -3,8 +3,6 @@ package namesrv
 import (
 	"bufio"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -136,8 +134,9 @@ func (s *script) set(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// register reads cluster, name, addr, id, ha, zone, conn, timeout, version=(state,timestamp,counter), acting=on|off
-// (absent: an old broker), filter and mapping from the arguments, topics from the lines. "quiet" leaves the notes out.
+// register reads cluster, name, addr, id, ha, zone, conn, timeout, version=(state,timestamp,counter),
+// acting=on|off (absent: an old broker), filter and mapping from the arguments, topics from the lines.
+// "quiet" leaves the notes out.
 func (s *script) register(t *testing.T, d *datadriven.TestData) string {
 	r := &Registration{BrokerIdentity: identityOf(t, d), HAServerAddr: text(t, d, "ha", ""),
 		ZoneName: text(t, d, "zone", ""), DataVersion: version(t, d), Topics: topics(t, d.Input),
@@ -215,7 +214,8 @@ func number(t *testing.T, d *datadriven.TestData, key string, def int64) int64 {
 }
 
 func identityOf(t *testing.T, d *datadriven.TestData) BrokerIdentity {
-	return identity(text(t, d, "cluster", "C"), text(t, d, "name", "a"), text(t, d, "addr", ""), number(t, d, "id", 0))
+	return identity(text(t, d, "cluster", "C"), text(t, d, "name", "a"), text(t, d, "addr", ""),
+		number(t, d, "id", 0))
 }
 
 func version(t *testing.T, d *datadriven.TestData) (v body.DataVersion) {
@@ -318,7 +318,7 @@ func checkCache(t *testing.T, m *RouteInfoManager) {
 		}
 		require.Equal(t, bytes, s.bytes)
 	}
-	for _, topic := range slices.Sorted(maps.Keys(m.topicQueueTable)) { // so that the next change finds all cached
+	for topic := range m.topicQueueTable { // so that the next change finds all cached
 		for _, standard := range []bool{true, false} {
 			_, ok, err := m.EncodedRoute(topic, routeForm{standard: standard,
 				acting: m.settings().SupportActingMaster}, true)

@@ -1,0 +1,5 @@
+//go:build race
+
+package namesrv
+
+const raceEnabled = true
