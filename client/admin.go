@@ -75,3 +75,11 @@ func (c *Client) RuntimeInfo(ctx context.Context, addr string) (map[string]strin
 	}
 	return t.Table, nil
 }
+
+// GroupConfig is a consumer group as a 5.x broker has it (GET_SUBSCRIPTIONGROUP_CONFIG). An unknown one, where groups
+// are not made on first use, is a *ResponseError with RespSubscriptionGroupNotExist.
+func (c *Client) GroupConfig(ctx context.Context, addr, group string) (*body.SubscriptionGroupConfig, error) {
+	req := codec.NewRequest(codec.ReqGetSubscriptionGroupConfig)
+	codec.EncodeHeader(req, &codec.GroupRequestHeader{Group: group})
+	return decodeBody[body.SubscriptionGroupConfig](c.Do(ctx, addr, req))
+}

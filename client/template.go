@@ -29,6 +29,9 @@ type TemplateOptions struct {
 	Header   codec.SendMessageHeader
 	UniqKeys *codec.UniqueIDGenerator
 	Keys     int // of each message, "<16 hex digits>-<index>"
+	// Property is the name of one more property whose value of PropertyBytes characters each send gives; "": none.
+	Property      string
+	PropertyBytes int
 }
 
 // SendTemplate is a send request's frame, encoded once. A send copies it and overwrites the few places that change:
@@ -41,6 +44,7 @@ type SendTemplate struct {
 	opaque hole
 	born   hole
 	uniq   hole // empty: none
+	prop   hole // empty: none
 	keys   []hole
 	typ    codec.SerializeType
 	ids    *codec.UniqueIDGenerator
@@ -56,9 +60,13 @@ type probe struct {
 	born   int64
 	uniq   byte
 	key    byte
+	prop   byte
 }
 
-var probes = [2]probe{{FirstOpaque, 1_000_000_000_000, '0', '0'}, {2_111_111_111, 2_111_111_111_111, '1', '1'}}
+var probes = [2]probe{
+	{opaque: FirstOpaque, born: 1_000_000_000_000, uniq: '0', key: '0', prop: '0'},
+	{opaque: 2_111_111_111, born: 2_111_111_111_111, uniq: '1', key: '1', prop: '1'},
+}
 
 // NewSendTemplate encodes the frame.
 func NewSendTemplate(o TemplateOptions) (*SendTemplate, error) {
@@ -101,6 +109,9 @@ func NewSendTemplate(o TemplateOptions) (*SendTemplate, error) {
 	if err == nil && o.UniqKeys != nil {
 		err = one("unique key", &t.uniq, func(p *probe) { p.uniq = probes[1].uniq }, len(o.UniqKeys.Next()))
 	}
+	if err == nil && o.Property != "" {
+		err = one(o.Property, &t.prop, func(p *probe) { p.prop = probes[1].prop }, o.PropertyBytes)
+	}
 	if err == nil && o.Keys > 0 {
 		t.keys, err = find("key", func(p *probe) { p.key = probes[1].key }, keyDigits)
 	}
@@ -131,6 +142,9 @@ func (o *TemplateOptions) frame(p probe) []byte {
 		props = codec.AppendProperty(props, codec.PropUniqKey, strings.Repeat(string(p.uniq), len(o.UniqKeys.Next())))
 	}
 	props = codec.AppendProperty(props, codec.PropKeys, keys(o.Keys, p.key))
+	if o.Property != "" {
+		props = codec.AppendProperty(props, o.Property, strings.Repeat(string(p.prop), o.PropertyBytes))
+	}
 	h.Properties = codec.Field{Value: props}
 	h.Encode(req)
 	return req.AppendTo(nil)
@@ -174,6 +188,7 @@ type Send struct {
 	BornMillis int64
 	Key        uint64 // the number in the message's keys
 	BodyBytes  int    // the body follows the header
+	Property   []byte // value of the template's own property: plain characters, as many as it has room for
 }
 
 // AppendHead appends the frame up to its body.
@@ -191,6 +206,7 @@ func (t *SendTemplate) AppendHead(dst []byte, s Send) []byte {
 	if t.ids != nil {
 		t.ids.Append(f[t.uniq.from:t.uniq.from])
 	}
+	copy(f[t.prop.from:t.prop.to], s.Property)
 	for _, h := range t.keys {
 		putHex(f[h.from:h.to], s.Key)
 	}

@@ -21,6 +21,7 @@ func testTemplate(t testing.TB, typ codec.SerializeType, code, keys int) *SendTe
 	t.Helper()
 	props := codec.AppendProperty(codec.AppendProperty(nil, codec.PropTags, `Tag"A`), codec.PropWaitStoreMsgOK, "true")
 	tmpl, err := NewSendTemplate(TemplateOptions{Type: typ, Code: code, UniqKeys: testIDs(), Keys: keys,
+		Property: "own", PropertyBytes: 6,
 		Header: codec.SendMessageHeader{ProducerGroup: []byte("pg"), Topic: []byte("T"), DefaultTopic: []byte("TBW102"),
 			DefaultTopicQueueNums: 8, QueueID: 3, Properties: codec.Field{Value: props}}})
 	require.NoError(t, err)
@@ -47,7 +48,9 @@ func TestSendTemplate(t *testing.T) {
 		for i, opaque := range []int32{FirstOpaque, FirstOpaque + 1, FirstOpaque + OpaqueSpan - 1} {
 			body := []byte(fmt.Sprintf("body %d", i*1000))
 			born := int64(1700000000123) + int64(i)
-			frame := tmpl.AppendHead([]byte("before"), Send{Opaque: opaque, BornMillis: born, Key: uint64(i) + 0xABC, BodyBytes: len(body)})
+			frame := tmpl.AppendHead([]byte("before"), Send{Opaque: opaque, BornMillis: born, Key: uint64(i) + 0xABC, BodyBytes: len(body),
+				Property: []byte("value"), // one short
+			})
 			require.Len(t, frame, len("before")+tmpl.HeadBytes())
 			cmd, h := decodeSend(t, append(frame[len("before"):], body...))
 			require.Equal(t, code, cmd.Code)
@@ -60,6 +63,7 @@ func TestSendTemplate(t *testing.T) {
 			require.Equal(t, code == codec.ReqSendBatchMessage, h.Batch)
 			props := codec.ParseProperties(h.Properties.AppendValue(nil))
 			require.Equal(t, `Tag"A`, props[codec.PropTags])
+			require.Equal(t, "value0", props["own"])
 			id, err := codec.ParseUniqueID(props[codec.PropUniqKey])
 			require.NoError(t, err)
 			require.EqualValues(t, 7, id.PID)

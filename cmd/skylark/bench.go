@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"skylark/bench"
+)
+
+// runBench puts load on a broker. SIGINT and SIGTERM end it early, with a report.
+func runBench(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := bench.Main(ctx, args, os.Stdout, os.Stderr)
+	if errors.Is(err, bench.ErrUsage) {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return err
+}
