@@ -190,7 +190,26 @@ func (cq *consumeQueue) write(q int64, b []byte) error {
 	if mf.wrotePosition.Load() == 0 {
 		cq.namesDirty.Store(true)
 	}
-	return mf.append(b)
+	if err := mf.append(b); err != nil {
+		return err
+	}
+	return endWithZero(mf)
+}
+
+// endWithZero clears the place behind the last entry of a file: after a crash it may hold an entry of an earlier life, and
+// whoever looks for the end of the queue must find it here.
+func endWithZero(mf *mappedFile) error {
+	pos := mf.wrotePosition.Load()
+	if pos >= mf.size {
+		return nil
+	}
+	if err := mf.reserve(pos + cqEntryBytes); err != nil {
+		return err
+	}
+	if next := mf.data()[pos : pos+cqEntryBytes]; !decodeCQEntry(next).isZero() {
+		clear(next)
+	}
+	return nil
 }
 
 // entry reads one entry; false when it is not there.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"sync"
+
+	"skylark/internal/vfs"
 )
 
 // mark is the state of the queue at one moment: the entries below maxOffset are in the mapping.
@@ -19,33 +21,28 @@ func (cq *consumeQueue) mark() queueMark {
 	return m
 }
 
-// flush makes entries durable: all with leastPages 0, else only if so many pages are dirty. Names and lengths of new
-// files come first; one sync of each directory serves all files made since the last flush.
-func (cq *consumeQueue) flush(leastPages int) error {
-	if leastPages > 0 {
-		return cq.mfq.flush(leastPages)
-	}
+// flush makes all entries durable. newFiles tells that a file was made since the last flush: its name in the directory of
+// the queue and its length have to be made durable, too; the directories above are the table's.
+func (cq *consumeQueue) flush(newFiles bool) error {
 	m := cq.mark()
-	if cq.mfq.flushedWhere.Load() >= cq.mfq.maxOffset() && !cq.namesDirty.Load() {
-		if saved := cq.saved.Load(); saved == nil || *saved != m {
-			cq.saved.Store(&m)
-		}
-		return nil
-	}
-	if cq.namesDirty.Swap(false) {
+	if newFiles {
 		if err := cq.syncNames(); err != nil {
 			cq.namesDirty.Store(true)
 			return err
 		}
 	}
-	if err := cq.mfq.flush(0); err != nil {
-		return err
+	if cq.mfq.flushedWhere.Load() < cq.mfq.maxOffset() {
+		if err := cq.mfq.flush(0); err != nil {
+			return err
+		}
 	}
-	cq.saved.Store(&m)
+	if saved := cq.saved.Load(); saved == nil || *saved != m {
+		cq.saved.Store(&m)
+	}
 	return nil
 }
 
-// syncNames makes the names and lengths of the files durable. Where a file has just been deleted there is nothing to do.
+// syncNames makes names and the last length durable. Where a file has just been deleted there is nothing to do.
 func (cq *consumeQueue) syncNames() error {
 	fs := cq.mfq.fs
 	if mf := cq.mfq.last(); mf != nil {
@@ -57,7 +54,12 @@ func (cq *consumeQueue) syncNames() error {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
-	for dir, up := cq.mfq.dir, 0; up < 4; dir, up = path.Dir(dir), up+1 { // queue, topic, consumequeue, root
+	return syncDirs(fs, cq.mfq.dir)
+}
+
+// syncDirs makes the names in directories durable; those that are gone are left out.
+func syncDirs(fs vfs.FS, dirs ...string) error {
+	for _, dir := range dirs {
 		if err := ignoreNotExist(fs.SyncDir(dir)); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
@@ -65,24 +67,57 @@ func (cq *consumeQueue) syncNames() error {
 	return nil
 }
 
-// flush flushes every queue and returns the first error.
-func (t *consumeQueueTable) flush(leastPages int) error {
-	var errs []error
+// flushPages flushes the files of every queue that have so many dirty pages.
+func (t *consumeQueueTable) flushPages(leastPages int) error {
+	var first error
 	t.each(func(cq *consumeQueue) {
-		if err := cq.flush(leastPages); err != nil && len(errs) < maxReportedErrors {
-			errs = append(errs, err)
+		if err := cq.mfq.flush(leastPages); err != nil && first == nil {
+			first = err
 		}
 	})
-	return errors.Join(errs...)
+	return first
 }
 
-// maxReportedErrors bounds what one call joins.
-const maxReportedErrors = 5
+// flush makes every queue durable. It goes from the root down, and each directory is synced once however many queues
+// were made in it; the queues are synced side by side, since the disk makes one journal commit of it.
+func (t *consumeQueueTable) flush() error {
+	newFiles := make(map[*consumeQueue]bool)
+	topics := make(map[string]bool)
+	t.each(func(cq *consumeQueue) {
+		if cq.namesDirty.Swap(false) {
+			newFiles[cq] = true
+			topics[cq.topic] = true
+		}
+	})
+	err := t.syncTopics(topics)
+	if err == nil {
+		return t.forEach(t.all(), func(cq *consumeQueue) error { return cq.flush(newFiles[cq]) })
+	}
+	for cq := range newFiles {
+		cq.namesDirty.Store(true)
+	}
+	return err
+}
+
+func (t *consumeQueueTable) syncTopics(topics map[string]bool) error {
+	if len(topics) == 0 {
+		return nil
+	}
+	if err := syncDirs(t.fs, t.o.RootDir, t.dir); err != nil {
+		return err
+	}
+	for topic := range topics {
+		if err := syncDirs(t.fs, path.Join(t.dir, topic)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // saveMarks writes the queue checkpoint: what the last flush of each queue made durable.
 func (t *consumeQueueTable) saveMarks() error {
 	return t.mark.save(func() queueMarks {
-		m := queueMarks{logEnd: t.cl.maxOffset(), deleted: map[string]PhyOffset{}, queues: map[queueKey]queueMark{}}
+		m := queueMarks{logEnd: t.cl.maxOffset(), dispatched: t.flushedTo.Load(), deleted: map[string]PhyOffset{}, queues: map[queueKey]queueMark{}}
 		t.writeMu.Lock()
 		for topic, before := range t.deletedTopics {
 			m.deleted[topic] = before
@@ -163,7 +198,7 @@ func (s *flushConsumeQueueService) whileDirty() bool {
 			since = now
 			err = s.thorough()
 		} else {
-			err = s.table.flush(s.o.FlushConsumeQueueLeastPages)
+			err = s.table.flushPages(s.o.FlushConsumeQueueLeastPages)
 		}
 		if err != nil {
 			s.broken = err
@@ -176,9 +211,11 @@ func (s *flushConsumeQueueService) whileDirty() bool {
 // thorough makes everything dispatched so far durable and says so in both checkpoints.
 func (s *flushConsumeQueueService) thorough() error {
 	at := s.dispatched()
-	if err := errors.Join(s.table.flush(0), s.index.flush()); err != nil {
+	if err := errors.Join(s.table.flush(), s.index.flush()); err != nil {
 		return err
 	}
+	// The marks first: they must never be older than the checkpoint (see consumeQueueTable.usableMarks).
+	s.table.flushedTo.Store(max(at, s.table.flushedTo.Load()))
 	if err := s.table.saveMarks(); err != nil {
 		return err
 	}

@@ -113,10 +113,14 @@ func (cq *consumeQueue) load() error {
 // record has its entry, except those of queues that were found damaged: rebuild brings those back after the end of the
 // log is known.
 func (t *consumeQueueTable) recover(clean bool) (PhyOffset, error) {
+	if !clean && !t.usableMarks() {
+		t.loaded.queues = nil
+	}
+	t.flushedTo.Store(t.loaded.dispatched)
 	err := t.forEach(t.all(), func(cq *consumeQueue) error {
 		mark, ok := t.loaded.queues[queueKey{cq.topic, cq.queueID}]
 		if !ok {
-			mark.maxPhy = -1
+			mark.minPhy, mark.maxPhy = -1, -1
 		}
 		if err := cq.recover(mark, clean); err != nil {
 			return err
@@ -131,6 +135,13 @@ func (t *consumeQueueTable) recover(clean bool) (PhyOffset, error) {
 		return nil
 	})
 	return t.maxPhyOffset(), err
+}
+
+// usableMarks tells whether entries behind the marks are all dispatched again after a crash: they are, as long as the
+// checkpoint, which says where that begins, is not newer than the marks. It is newer when Java's broker used the directory
+// meanwhile.
+func (t *consumeQueueTable) usableMarks() bool {
+	return t.loaded.present && t.checkpoint.logicsMsgTimestamp.Load() <= t.loaded.dispatched
 }
 
 // maxPhyOffset is the largest end of a record that has an entry, -1 without entries.
@@ -150,9 +161,12 @@ func (cq *consumeQueue) startsBefore(phyOffset int64) bool {
 	return ok && e.phyOffset < phyOffset
 }
 
-// recover finds the end of the queue. After a clean stop it is where the mark says, if the two entries around it agree.
-// Otherwise the last three files are read up to the first entry that cannot be one; after a crash what lies behind is
-// made zero, for an entry that the crash kept from a later page would be taken for a real one some day.
+// recover finds the end of the queue: where the mark says, if the entries around it agree. After a crash the entries
+// behind the mark, of which any may be torn, are written again from the log. Without a mark the last three files are read
+// up to the first entry that cannot be one.
+//
+// Entries that a crash kept from beyond the end must not be taken for real ones some day: no start believes anything
+// behind a mark, the place behind the last entry is always zero, and what was found without a mark is cut off.
 func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
 	// What a killed process wrote may still be on its way to the disk: the next flush has to see to it.
 	cq.namesDirty.Store(!clean)
@@ -167,9 +181,10 @@ func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
 		return nil
 	}
 	end, maxPhy := mark.maxOffset*cqEntryBytes, mark.maxPhy
-	if !clean || !cq.endsAt(mark) {
+	marked := cq.agrees(mark) && (!clean || cq.endsAt(mark))
+	if !marked {
 		var err error
-		if end, maxPhy, err = cq.scan(mark); err != nil {
+		if end, maxPhy, err = cq.scan(); err != nil {
 			return err
 		}
 	}
@@ -182,10 +197,10 @@ func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
 		cq.damaged = true
 	}
 	var err error
-	if clean && cq.zeroAt(end) {
+	if marked || clean && cq.zeroAt(end) {
 		err = cq.mfq.setEnd(end)
 	} else {
-		err = cq.mfq.truncateDirty(end)
+		err = cq.cut(end)
 	}
 	cq.maxPhy.Store(maxPhy)
 	cq.minOffset.Store(cq.firstStored())
@@ -193,10 +208,17 @@ func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
 	return err
 }
 
-// endsAt tells whether the queue ends as the mark says.
+// cut makes everything behind a position zero. That is durable after the next flush, which comes before the checkpoint
+// moves: until then a crash leads back here. Syncing thousands of queues one by one would take seconds.
+func (cq *consumeQueue) cut(end int64) error {
+	cq.namesDirty.Store(true)
+	return cq.mfq.endAt(end, (*mappedFile).cutLazily)
+}
+
+// endsAt tells whether nothing stands behind the mark.
 func (cq *consumeQueue) endsAt(mark queueMark) bool {
 	end := mark.maxOffset * cqEntryBytes
-	return cq.mfq.find(end-cqEntryBytes) == cq.mfq.last() && cq.agrees(mark) && cq.zeroAt(end)
+	return cq.mfq.find(end-cqEntryBytes) == cq.mfq.last() && cq.zeroAt(end)
 }
 
 // agrees tells whether the last entry below the mark is the one that was there, and the files that a scan would read
@@ -223,27 +245,19 @@ func (cq *consumeQueue) zeroAt(pos int64) bool {
 	return !ok || e.isZero()
 }
 
-// scan finds the position behind the last entry, and the end of its record. Entries below a mark are on the disk and
-// need not be read.
-func (cq *consumeQueue) scan(mark queueMark) (end, maxPhy int64, err error) {
+// scan finds the position behind the last entry, and the end of its record.
+func (cq *consumeQueue) scan() (end, maxPhy int64, err error) {
 	files := cq.mfq.list()
 	i := max(0, len(files)-recoverFiles)
-	pos := int64(0)
 	maxPhy = -1
-	if at := mark.maxOffset * cqEntryBytes; at > files[i].fileFrom && cq.agrees(mark) {
-		maxPhy = mark.maxPhy
-		for i < len(files)-1 && !files[i].contains(at) {
-			i++
-		}
-		pos = at - files[i].fileFrom
-	}
-	if pos == 0 && i > 0 && maxPhy < 0 {
+	if i > 0 {
 		if e, ok := cq.entry(files[i].fileFrom/cqEntryBytes - 1); ok && !e.isBlank() {
 			maxPhy = e.end()
 		}
 	}
-	for ; i < len(files); i, pos = i+1, 0 {
-		if pos, maxPhy, err = scanEntries(files[i], pos, maxPhy); err != nil {
+	for ; i < len(files); i++ {
+		var pos int64
+		if pos, maxPhy, err = scanEntries(files[i], maxPhy); err != nil {
 			return 0, 0, err
 		}
 		end = files[i].fileFrom + pos
@@ -254,10 +268,10 @@ func (cq *consumeQueue) scan(mark queueMark) (end, maxPhy int64, err error) {
 	return end, maxPhy, nil
 }
 
-// scanEntries reads entries from pos on until the first that is none: offset or size out of range, or a record before the
-// one of the entry before (a torn page). It reads the file, not the mapping, so that the pages of a sparse file stay
+// scanEntries reads entries until the first that is none: offset or size out of range, or a record before the one of the
+// entry before (a torn page). It reads the file, not the mapping, so that the pages of a sparse file stay
 // out of memory.
-func scanEntries(mf *mappedFile, pos, maxPhy int64) (end, lastPhy int64, err error) {
+func scanEntries(mf *mappedFile, maxPhy int64) (pos, lastPhy int64, err error) {
 	f, err := mf.fs.Open(mf.path)
 	if err != nil {
 		return 0, 0, fmt.Errorf("store: %w", err)
@@ -306,13 +320,9 @@ func (cq *consumeQueue) truncate(p int64) error {
 		}
 		return e.end() > p
 	})
-	if end == from {
-		if err := cq.reset(); err != nil || end == 0 {
-			return err
-		}
-		return cq.startAt(end)
-	}
-	if err := cq.mfq.truncateDirty(end * cqEntryBytes); err != nil {
+	// With all entries gone the first file stays, empty: making thousands of files anew takes seconds, and most queues get
+	// their entries back at once. rebuild removes it if not, and clears what is left behind the end.
+	if err := cq.mfq.setEnd(end * cqEntryBytes); err != nil {
 		return err
 	}
 	maxPhy := int64(-1)
@@ -358,7 +368,7 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 	defer t.writeMu.Unlock()
 	marks := t.loaded.queues
 	if clean && t.loaded.logEnd != t.cl.maxOffset() {
-		marks = nil
+		marks = nil // another broker was here
 	}
 	for k, mark := range marks {
 		if cq := t.find(k.topic, k.queueID); cq == nil || cq.maxOffset.Load() < mark.maxOffset {
@@ -393,11 +403,28 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 		}
 	}
 	for _, cq := range t.all() {
+		if err := cq.tidy(); err != nil {
+			return err
+		}
 		cq.correctMin(minPhy)
 		cq.next.Store(cq.maxOffset.Load())
 	}
 	t.recovering = false
 	t.loaded = queueMarks{}
+	return nil
+}
+
+// tidy removes the files of a queue that got no entries, and what is left behind the end of another.
+func (cq *consumeQueue) tidy() error {
+	last := cq.mfq.last()
+	switch end := cq.maxOffset.Load() * cqEntryBytes; {
+	case last == nil:
+		return nil
+	case end == 0:
+		return cq.reset()
+	case last.contains(end) && !decodeCQEntry(last.data()[end-last.fileFrom:]).isZero():
+		return cq.cut(end)
+	}
 	return nil
 }
 

@@ -59,7 +59,10 @@ type consumeQueueTable struct {
 	recovering bool       // entries with a hole before them wait for rebuild
 	loaded     queueMarks // as found at the start, until rebuild
 	marksMoved bool       // recovery changed what the queue checkpoint says of deleted topics
-	index      *indexService
+	checkpoint *storeCheckpoint
+	// flushedTo is the store time of queueMarks.dispatched: set by a thorough flush before it saves the marks.
+	flushedTo atomic.Int64
+	index     *indexService
 }
 
 // topicQueues are the queues of one topic.

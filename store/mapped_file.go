@@ -267,7 +267,14 @@ func (mf *mappedFile) setPosition(pos int64) {
 // cut makes pos the end and every byte behind it zero, without reading or writing them: the file is shortened and
 // grown again, and mapped read-only until the next append. This is for recovery, while nobody else has a reference.
 // The new end is durable when cut returns.
-func (mf *mappedFile) cut(pos int64) error {
+func (mf *mappedFile) cut(pos int64) error { return mf.cutFile(pos, vfs.File.Sync) }
+
+// cutLazily is cut whose new end is durable only after the next sync of the file.
+func (mf *mappedFile) cutLazily(pos int64) error {
+	return mf.cutFile(pos, func(vfs.File) error { return nil })
+}
+
+func (mf *mappedFile) cutFile(pos int64, sync func(f vfs.File) error) error {
 	if refs := mf.refs.Load(); refs != 1 {
 		panic(fmt.Sprintf("store: BUG: cut of %s with %d references", mf.path, refs))
 	}
@@ -278,7 +285,7 @@ func (mf *mappedFile) cut(pos int64) error {
 			if err := f.Truncate(pos); err != nil {
 				return err
 			}
-			if err := errors.Join(f.Truncate(mf.size), f.Sync()); err != nil {
+			if err := errors.Join(f.Truncate(mf.size), sync(f)); err != nil {
 				return err
 			}
 			return mf.mapView(f, mf.size, false)

@@ -55,6 +55,7 @@ type indexMark struct {
 //
 //	skylark-queues 1
 //	log <end of the log>
+//	dispatched <store time of the last record that is below the marks>
 //	indexed <offset below which every record is in the index>
 //	index <count> <beginTimestamp> <endTimestamp> <beginPhyOffset> <endPhyOffset> <name>
 //	deleted <offset> "<topic>"
@@ -63,12 +64,14 @@ type indexMark struct {
 //
 // A file that is missing or damaged counts as empty: recovery then does as Java does.
 type queueMarks struct {
-	present   bool
-	logEnd    PhyOffset
-	indexedTo PhyOffset
-	index     []indexMark
-	deleted   map[string]PhyOffset
-	queues    map[queueKey]queueMark
+	present bool
+	logEnd  PhyOffset
+	// dispatched is a store time, ms: entries of records dispatched before it are below the marks.
+	dispatched int64
+	indexedTo  PhyOffset
+	index      []indexMark
+	deleted    map[string]PhyOffset
+	queues     map[queueKey]queueMark
 }
 
 // queueCheckpoint is the file. Writers take turns.
@@ -119,7 +122,7 @@ func (c *queueCheckpoint) save(make func() queueMarks) error {
 func (m *queueMarks) encode() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "skylark-queues %d\n", queueCheckpointVersion)
-	fmt.Fprintf(&b, "log %d\nindexed %d\n", m.logEnd, m.indexedTo)
+	fmt.Fprintf(&b, "log %d\ndispatched %d\nindexed %d\n", m.logEnd, m.dispatched, m.indexedTo)
 	for _, x := range m.index {
 		fmt.Fprintf(&b, "index %d %d %d %d %d %s\n", x.count, x.beginTimestamp, x.endTimestamp,
 			x.beginPhyOffset, x.endPhyOffset, x.name)
@@ -183,6 +186,8 @@ func (m *queueMarks) parseLine(line string, number int) error {
 		}
 	case "log":
 		_, err = fmt.Sscanf(line, "log %d", &m.logEnd)
+	case "dispatched":
+		_, err = fmt.Sscanf(line, "dispatched %d", &m.dispatched)
 	case "indexed":
 		_, err = fmt.Sscanf(line, "indexed %d", &m.indexedTo)
 	case "index":

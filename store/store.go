@@ -85,7 +85,7 @@ func (s *MessageStore) wire() {
 	s.mark = newQueueCheckpoint(s.fs, o.RootDir)
 	s.cl = newCommitLog(o, &s.flags, s.checkpoint, s.logFailed)
 	s.queues = newConsumeQueueTable(o, s.cl, s.mark)
-	s.queues.stopPuts = s.cl.stopPuts
+	s.queues.stopPuts, s.queues.checkpoint = s.cl.stopPuts, s.checkpoint
 	s.reput = newReputMessageService(o, s.cl, s.queues, &s.flags)
 	s.index = newIndexService(o, s.cl, &s.flags, s.checkpoint, s.reput.where)
 	s.queues.index, s.reput.index = s.index, s.index

@@ -62,7 +62,7 @@ func mustPut(t *testing.T, s *MessageStore, m *codec.Message) PutResult {
 }
 
 // awaitDispatch waits until every record has its queue entry.
-func awaitDispatch(t *testing.T, s *MessageStore) {
+func awaitDispatch(t testing.TB, s *MessageStore) {
 	t.Helper()
 	require.Eventually(t, func() bool { return s.DispatchBehindBytes() == 0 }, testWait, testTick)
 }
