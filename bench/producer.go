@@ -114,7 +114,7 @@ func (p *producer) produce(ctx context.Context, conns []net.Conn) {
 	var helpers sync.WaitGroup
 	helpers.Go(func() { p.expireAll(ended) })
 	if p.open {
-		helpers.Go(func() { p.pace(ctx) })
+		helpers.Go(func() { p.pace(ctx, from-int64(p.o.Warmup)) })
 	}
 	wg.Wait()
 	close(ended)
@@ -148,12 +148,11 @@ const (
 	paceCheck = 100 * time.Millisecond // the longest sleep, so that the end of ctx is seen
 )
 
-// pace is the clock of an open loop: message i is due at i/rate, on the connections in turn.
-func (p *producer) pace(ctx context.Context) {
+// pace is the clock of an open loop: message i is due i/rate after start, on the connections in turn.
+func (p *producer) pace(ctx context.Context, start int64) {
 	sleep, done := p.o.sleeper()
 	defer done()
 	interval := float64(time.Second) * float64(p.o.Batch) / p.o.Rate
-	start := p.tl.now()
 	counted := int64(0)
 	var lags []int64
 	dirty := make([]bool, len(p.lanes))
