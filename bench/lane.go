@@ -49,11 +49,11 @@ type lane struct {
 }
 
 func newLane(p *producer, b *builder, sh *shard, addr string) *lane {
-	n := 64
-	for n < maxSlots && n < p.o.window() {
+	n := 1
+	for n < min(maxSlots, p.o.window()) {
 		n *= 2
 	}
-	for n > 64 && n*b.frameBytes() > maxSlotBytes {
+	for n > 1 && n*b.frameBytes() > maxSlotBytes {
 		n /= 2
 	}
 	return &lane{p: p, b: b, sh: sh, addr: addr, slots: make([]slot, n)}

@@ -132,7 +132,7 @@ func (p *puller) serve(ctx context.Context, nc net.Conn) (finished bool, err err
 	}
 	for {
 		now := p.c.tl.now()
-		if finished = p.send(now); finished {
+		if finished = p.send(now); finished || ctx.Err() != nil {
 			return true, nil
 		}
 		if len(p.out) > 0 {

@@ -28,7 +28,6 @@ type watcher struct {
 	main  []*shard // what the run is about
 	other []*shard // whose failures count too
 	begin meter
-	lag   func() // forgets the warm-up's lag
 	list  []Interval
 	err   error
 }
