@@ -4,7 +4,7 @@
 #   internal/javaoracle/capture.sh [SCRATCH] [PART...]      PART: small clients binary ipv6 export (default: all)
 #
 # small    a fresh name server and broker: what servers say to each other, a slave, and java/Extra.java
-# clients  the interop scenarios and mqadmin, one client after the other
+# clients  the interop scenarios and mqadmin, one client after the other (CLIENTS picks some)
 # binary   servers that answer with binary headers, which Java does only when it is told to
 # ipv6     a broker whose clients come over IPv6
 # export   turns the recordings in SCRATCH/frames-*.jsonl into the golden files
@@ -85,7 +85,7 @@ clients() {
   record clients 127.0.0.2 127.0.0.1
   servers clients -advertise 127.0.0.2 -namesrv "127.0.0.2:$NS" -namesrv-port "$NS" -broker-port "$BR"
   sleep 5
-  for c in java-5.3 java-4.9 java-5.3-binary go-remoting mqadmin-5.3 mqadmin-4.9; do
+  for c in ${CLIENTS:-java-5.3 java-4.9 java-5.3-binary go-remoting mqadmin-5.3 mqadmin-4.9}; do
     label "$c"
     "$repo/test/interop/run" -namesrv "127.0.0.2:$NS" -clients "$c" -set all || true # failures are frames too
   done
