@@ -2,6 +2,7 @@ package conn
 
 import (
 	"cmp"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -30,14 +31,23 @@ type Consumers struct {
 
 	mu          sync.Mutex
 	clients     map[uint64]*Client
-	signatures  map[string]string // client id → what it subscribes, for the conflict report
+	signatures  map[string]uint64     // client id → what it subscribes, as a key of spoken
+	spoken      map[uint64]*signature // more than one: the members do not agree
 	consumeType body.ConsumeType
 	from        body.ConsumeFromWhere
+	fingerprint int32 // of the last V2 heartbeat, 0 = none
 	conflict    string
 }
 
+// signature is a set of subscriptions that members have.
+type signature struct {
+	text    string
+	clients int
+}
+
 func newConsumers(group string) *Consumers {
-	c := &Consumers{Group: group, clients: map[uint64]*Client{}, signatures: map[string]string{}}
+	c := &Consumers{Group: group, clients: map[uint64]*Client{}, signatures: map[string]uint64{},
+		spoken: map[uint64]*signature{}}
 	c.subs.Store(&map[string]*Subscription{})
 	m := body.Clustering
 	c.model.Store(&m)
@@ -62,6 +72,15 @@ func (c *Consumers) Type() (body.ConsumeType, body.ConsumeFromWhere) {
 	defer c.mu.Unlock()
 	return c.consumeType, c.from
 }
+
+// Pushes tells that the group's last heartbeat came from a push consumer.
+func (c *Consumers) Pushes() bool {
+	typ, _ := c.Type()
+	return typ != body.ConsumeActively
+}
+
+// Has tells whether a connection is a member.
+func (c *Consumers) Has(conn reactor.Conn) bool { return c.has(conn.ID()) }
 
 // Clients are the members, by client id.
 func (c *Consumers) Clients() []*Client {
@@ -93,19 +112,33 @@ func (c *Consumers) Client(id string) *Client {
 	return found
 }
 
-// Conflict names members that subscribe differently, "" when all agree.
+// Conflict names two members that subscribe differently, "" when all agree.
 func (c *Consumers) Conflict() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.conflict
 }
 
-// updateClient enters or refreshes a member; true when it is new.
+// updateClient enters or refreshes a member; true when it is new. c.mu is held, as below.
 func (c *Consumers) updateClient(cl Client) (changed bool) {
 	id := cl.Conn.ID()
 	old := c.clients[id]
 	c.clients[id] = &cl
+	if old != nil && old.ID != cl.ID {
+		c.forgetSignature(old.ID)
+	}
 	return old == nil || old.ID != cl.ID
+}
+
+// removeClient takes a connection out; false when it is no member.
+func (c *Consumers) removeClient(id uint64) bool {
+	cl := c.clients[id]
+	if cl == nil {
+		return false
+	}
+	delete(c.clients, id)
+	c.forgetSignature(cl.ID)
+	return true
 }
 
 // updateSubscriptions takes the group's subscriptions from a heartbeat: a newer version replaces, what is not named
@@ -138,8 +171,8 @@ func (c *Consumers) updateSubscriptions(list []*Subscription) (changed bool) {
 	return changed
 }
 
-// signature tells two members' subscriptions apart: topics and expressions, not versions.
-func signature(list []*Subscription) string {
+// signatureText tells two members' subscriptions apart: topics and expressions, not versions.
+func signatureText(list []*Subscription) string {
 	parts := make([]string, 0, len(list))
 	for _, s := range list {
 		parts = append(parts, s.Data.Topic+" "+s.Data.ExpressionType+" "+s.Data.SubString)
@@ -148,27 +181,61 @@ func signature(list []*Subscription) string {
 	return strings.Join(parts, "; ")
 }
 
-// checkConflict compares the member's subscription with the others'. The text is not empty when it is news.
-func (c *Consumers) checkConflict(clientID string, list []*Subscription) (news string) {
-	c.signatures[clientID] = signature(list)
-	live := map[string]bool{}
-	for _, cl := range c.clients {
-		live[cl.ID] = true
+var signatureSeed = maphash.MakeSeed()
+
+// maxSignatureText bounds what is shown of a member's subscriptions.
+const maxSignatureText = 200
+
+// noteSignature remembers what a member subscribes. news is not empty when the members do not agree and that has changed:
+// it names two of them.
+func (c *Consumers) noteSignature(clientID string, list []*Subscription) (news string) {
+	text := signatureText(list)
+	key := maphash.String(signatureSeed, text)
+	if had, ok := c.signatures[clientID]; ok && had == key {
+		return ""
 	}
+	c.forgetSignature(clientID)
+	c.signatures[clientID] = key
+	s := c.spoken[key]
+	if s == nil {
+		if len(text) > maxSignatureText {
+			text = text[:maxSignatureText] + "…"
+		}
+		s = &signature{text: text}
+		c.spoken[key] = s
+	}
+	s.clients++
+	return c.checkConflict()
+}
+
+func (c *Consumers) forgetSignature(clientID string) {
+	key, ok := c.signatures[clientID]
+	if !ok {
+		return
+	}
+	delete(c.signatures, clientID)
+	if s := c.spoken[key]; s.clients > 1 {
+		s.clients--
+	} else {
+		delete(c.spoken, key)
+		c.checkConflict()
+	}
+}
+
+// checkConflict makes the text of the conflict from the first member by name of two different opinions; it is returned
+// if it is another one than before.
+func (c *Consumers) checkConflict() (news string) {
 	was := c.conflict
 	c.conflict = ""
-	ids := slices.Sorted(maps.Keys(c.signatures))
-	for _, id := range ids {
-		if !live[id] {
-			delete(c.signatures, id)
-			continue
-		}
-		if mine := c.signatures[clientID]; c.signatures[id] != mine && c.conflict == "" {
-			a, b := clientID, id
-			if a > b {
-				a, b = b, a
+	if len(c.spoken) > 1 {
+		ids := slices.Sorted(maps.Keys(c.signatures))
+		first := c.signatures[ids[0]]
+		for _, id := range ids[1:] {
+			if key := c.signatures[id]; key != first {
+				c.conflict = "clients " + ids[0] + " [" + c.spoken[first].text + "] and " + id + " [" +
+					c.spoken[key].text + "]"
+				break
 			}
-			c.conflict = "clients " + a + " [" + c.signatures[a] + "] and " + b + " [" + c.signatures[b] + "]"
 		}
 	}
 	if c.conflict != was {

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ type ProducerManager struct {
 	mu     sync.Mutex
 	groups map[string]map[uint64]*Client
 	conns  map[uint64][]string // connection → its groups
+	count  int                 // memberships
 	next   uint64              // round robin of OneOf
 }
 
@@ -24,20 +26,30 @@ func NewProducerManager(ck clock.Clock) *ProducerManager {
 	return &ProducerManager{clock: ck, groups: map[string]map[uint64]*Client{}, conns: map[uint64][]string{}}
 }
 
-// Register enters or refreshes a producer.
-func (m *ProducerManager) Register(group string, cl Client) {
+// Register enters or refreshes a producer. The error is ErrLimit.
+func (m *ProducerManager) Register(group string, cl Client) error {
 	id := cl.Conn.ID()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	g := m.groups[group]
+	if g[id] == nil {
+		switch {
+		case len(cl.ID) > MaxClientID:
+			return fmt.Errorf("%w: a client id of %d bytes, at most %d", ErrLimit, len(cl.ID), MaxClientID)
+		case len(m.conns[id]) >= MaxGroupsPerConn:
+			return fmt.Errorf("%w: client %s has %d producer groups on one connection", ErrLimit, cl.ID, len(m.conns[id]))
+		case m.count >= MaxMemberships:
+			return fmt.Errorf("%w: %d producers are connected", ErrLimit, m.count)
+		}
+		m.conns[id] = append(m.conns[id], group)
+		m.count++
+	}
 	if g == nil {
 		g = map[uint64]*Client{}
 		m.groups[group] = g
 	}
-	if g[id] == nil {
-		m.conns[id] = append(m.conns[id], group)
-	}
 	g[id] = &cl
+	return nil
 }
 
 // Unregister takes a producer out of its group.
@@ -45,18 +57,25 @@ func (m *ProducerManager) Unregister(group string, conn reactor.Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	id := conn.ID()
-	m.conns[id] = slices.DeleteFunc(m.conns[id], func(g string) bool { return g == group })
-	if len(m.conns[id]) == 0 {
+	if !m.remove(group, id) {
+		return
+	}
+	rest := slices.DeleteFunc(m.conns[id], func(g string) bool { return g == group })
+	if m.conns[id] = rest; len(rest) == 0 {
 		delete(m.conns, id)
 	}
-	m.remove(group, id)
 }
 
-func (m *ProducerManager) remove(group string, id uint64) {
-	delete(m.groups[group], id)
-	if len(m.groups[group]) == 0 {
+func (m *ProducerManager) remove(group string, id uint64) bool {
+	g := m.groups[group]
+	if g[id] == nil {
+		return false
+	}
+	m.count--
+	if delete(g, id); len(g) == 0 {
 		delete(m.groups, group)
 	}
+	return true
 }
 
 // ConnClosed takes a connection out of all its groups.
