@@ -46,6 +46,7 @@ const shards = 64
 type PullRequestHoldService struct {
 	o      Options
 	parked atomic.Int64
+	closed atomic.Bool
 	shard  [shards]shard
 	timer  struct {
 		sync.Mutex
@@ -94,7 +95,7 @@ func (s *PullRequestHoldService) shardOf(k Key) *shard {
 }
 
 // Park keeps w until a message arrives at key or until deadline (ms since 1970). conn is the connection it answers
-// to, for Drop. false: too many are parked already, w was not taken.
+// to, for Drop. false: too many are parked already, or the service is closed; w was not taken.
 func (s *PullRequestHoldService) Park(key Key, conn uint64, deadline int64, w Wait) bool {
 	if s.parked.Add(1) > int64(s.o.MaxWaits) {
 		s.parked.Add(-1)
@@ -106,6 +107,9 @@ func (s *PullRequestHoldService) Park(key Key, conn uint64, deadline int64, w Wa
 	sh.waits[key] = append(sh.waits[key], e)
 	sh.due = min(sh.due, deadline)
 	sh.Unlock()
+	if s.closed.Load() && s.take(sh, e) { // Close looks at the table after it has set closed: one of the two sees e
+		return false
+	}
 	s.startTimer()
 	if s.o.MaxOffset(key.Topic, key.QueueID) > w.Want() && s.take(sh, e) {
 		w.Wake()
@@ -184,6 +188,16 @@ func (s *PullRequestHoldService) WakeQueue(key Key) {
 	}
 }
 
+// WakeTopic wakes everybody who waits on any queue of a topic: it was deleted.
+func (s *PullRequestHoldService) WakeTopic(topic string) {
+	if s.parked.Load() == 0 {
+		return
+	}
+	for _, e := range s.collect(never, func(e *entry) bool { return e.key.Topic == topic }) {
+		e.wait.Wake()
+	}
+}
+
 // Drop forgets what was parked for a connection that is gone; nothing is called.
 func (s *PullRequestHoldService) Drop(conn uint64) {
 	if s.parked.Load() == 0 {
@@ -249,8 +263,9 @@ func (s *PullRequestHoldService) tick() {
 	}
 }
 
-// Close answers everybody by Expire and takes no more deadlines.
+// Close answers everybody by Expire and takes nothing more.
 func (s *PullRequestHoldService) Close() {
+	s.closed.Store(true)
 	s.timer.Lock()
 	s.timer.closed = true
 	s.timer.Unlock()

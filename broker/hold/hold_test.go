@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"skylark/codec"
 	"skylark/internal/clock"
@@ -31,6 +32,8 @@ func (w *waiter) Wake() {
 	}
 }
 func (w *waiter) Expire() { w.ended.Add(1) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newService(maxOffset func(string, int32) codec.QueueOffset) *PullRequestHoldService {
 	if maxOffset == nil {
@@ -103,6 +106,50 @@ func TestParkRefusesBeyondItsLimit(t *testing.T) {
 		require.True(t, s.Park(Key{"T", 1}, 1, deadline, &waiter{}))
 		require.False(t, s.Park(Key{"T", 2}, 1, deadline, &waiter{}))
 	})
+}
+
+func TestWakeTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(nil)
+		defer s.Close()
+		deadline := time.Now().Add(time.Second).UnixMilli()
+		var of [3]waiter
+		for i, k := range []Key{{"T", 0}, {"T", 70}, {"U", 0}} {
+			require.True(t, s.Park(k, 1, deadline, &of[i]))
+		}
+		s.WakeTopic("T")
+		require.EqualValues(t, 1, of[0].woken.Load())
+		require.EqualValues(t, 1, of[1].woken.Load())
+		require.Zero(t, of[2].woken.Load())
+		s.WakeQueue(Key{"U", 0})
+		require.EqualValues(t, 1, of[2].woken.Load())
+		require.Zero(t, s.Parked())
+	})
+}
+
+// Whoever parks while the service closes is answered by one of the two, never forgotten.
+func TestCloseAnswersEverybody(t *testing.T) {
+	for range 200 {
+		s := newService(nil)
+		var waiters [8]waiter
+		var refused atomic.Int32
+		var wg sync.WaitGroup
+		for i := range waiters {
+			wg.Go(func() {
+				if !s.Park(Key{"T", int32(i)}, 1, never, &waiters[i]) {
+					refused.Add(1)
+				}
+			})
+		}
+		s.Close()
+		wg.Wait()
+		ended := refused.Load()
+		for i := range waiters {
+			ended += waiters[i].ended.Load()
+		}
+		require.EqualValues(t, len(waiters), ended)
+		require.Zero(t, s.Parked())
+	}
 }
 
 // Every message wakes the one who parked for it, however parking and arrival interleave (case B10).

@@ -3,6 +3,7 @@
 package lock
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -10,14 +11,25 @@ import (
 	"skylark/internal/clock"
 )
 
-// MaxLiveTime is how long a lock lasts after its last renewal (Java rocketmq.broker.rebalance.lockMaxLiveTime).
+// MaxLiveTime is how long a lock lasts after its last renewal (Java's default of
+// rocketmq.broker.rebalance.lockMaxLiveTime).
 const MaxLiveTime = 60 * time.Second
+
+// Limits of the table, which Java does not have: queues beyond them are not granted.
+const (
+	// MaxLocks bounds all locks, about 200 bytes each.
+	MaxLocks = 1 << 20
+	// maxNameBytes bounds the names of a queue's topic and broker, of the client and the group.
+	maxNameBytes = 1024
+)
 
 // RebalanceLockManager keeps group → queue → holder.
 type RebalanceLockManager struct {
-	clock  clock.Clock
-	mu     sync.Mutex
-	groups map[string]map[body.MessageQueue]holder
+	clock   clock.Clock
+	maxLive time.Duration
+	mu      sync.Mutex
+	groups  map[string]map[body.MessageQueue]holder
+	count   int
 }
 
 type holder struct {
@@ -25,28 +37,45 @@ type holder struct {
 	renewed  int64 // ms
 }
 
-// New makes an empty table.
-func New(ck clock.Clock) *RebalanceLockManager {
-	return &RebalanceLockManager{clock: ck, groups: map[string]map[body.MessageQueue]holder{}}
+// New makes an empty table whose locks last maxLive after their last renewal.
+func New(ck clock.Clock, maxLive time.Duration) *RebalanceLockManager {
+	return &RebalanceLockManager{clock: ck, maxLive: maxLive, groups: map[string]map[body.MessageQueue]holder{}}
 }
 
-func (h holder) expired(now int64) bool { return now-h.renewed > MaxLiveTime.Milliseconds() }
+func (m *RebalanceLockManager) expired(h holder, now int64) bool {
+	return now-h.renewed > m.maxLive.Milliseconds()
+}
 
 // Lock takes or renews the locks and returns those that clientID holds now.
 func (m *RebalanceLockManager) Lock(group, clientID string, queues []body.MessageQueue) (held []body.MessageQueue) {
+	if len(queues) == 0 || len(group) > maxNameBytes || len(clientID) > maxNameBytes {
+		return nil
+	}
 	now := m.clock.Millis()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	locks := m.groups[group]
 	if locks == nil {
-		locks = map[body.MessageQueue]holder{}
-		m.groups[group] = locks
+		locks, group = map[body.MessageQueue]holder{}, strings.Clone(group)
 	}
+	clientID = strings.Clone(clientID)
 	for _, q := range queues {
-		if h, ok := locks[q]; !ok || h.clientID == clientID || h.expired(now) {
-			locks[q] = holder{clientID, now}
-			held = append(held, q)
+		h, ok := locks[q]
+		if ok && h.clientID != clientID && !m.expired(h, now) {
+			continue
 		}
+		if !ok {
+			if m.count >= MaxLocks || len(q.Topic) > maxNameBytes || len(q.BrokerName) > maxNameBytes {
+				continue
+			}
+			m.count++ // the names are pieces of a request's text
+			q = body.MessageQueue{BrokerName: strings.Clone(q.BrokerName), QueueID: q.QueueID, Topic: strings.Clone(q.Topic)}
+		}
+		locks[q] = holder{clientID, now}
+		held = append(held, q)
+	}
+	if len(locks) > 0 {
+		m.groups[group] = locks
 	}
 	return held
 }
@@ -57,8 +86,9 @@ func (m *RebalanceLockManager) Unlock(group, clientID string, queues []body.Mess
 	defer m.mu.Unlock()
 	locks := m.groups[group]
 	for _, q := range queues {
-		if locks[q].clientID == clientID {
+		if h, ok := locks[q]; ok && h.clientID == clientID {
 			delete(locks, q)
+			m.count--
 		}
 	}
 	if len(locks) == 0 {
@@ -73,7 +103,7 @@ func (m *RebalanceLockManager) AnyHeld(group string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, h := range m.groups[group] {
-		if !h.expired(now) {
+		if !m.expired(h, now) {
 			return true
 		}
 	}
@@ -84,6 +114,7 @@ func (m *RebalanceLockManager) AnyHeld(group string) bool {
 func (m *RebalanceLockManager) DeleteGroup(group string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.count -= len(m.groups[group])
 	delete(m.groups, group)
 }
 
@@ -94,8 +125,9 @@ func (m *RebalanceLockManager) Sweep() {
 	defer m.mu.Unlock()
 	for g, locks := range m.groups {
 		for q, h := range locks {
-			if h.expired(now) {
+			if m.expired(h, now) {
 				delete(locks, q)
+				m.count--
 			}
 		}
 		if len(locks) == 0 {
