@@ -23,6 +23,9 @@ type PoolOptions struct {
 	MaxWait time.Duration
 	// Eager starts all workers at once; else they are started when work waits and none is idle, up to Workers.
 	Eager bool
+	// Stalled tells that what the workers need does not move; all that waits is refused then (Java BrokerFastFailure
+	// while isOSPageCacheBusy). It is asked every 10 ms while something waits and no worker is idle.
+	Stalled func() bool
 }
 
 // DefaultPoolBytes bounds the frames that wait in one pool, unless PoolOptions.MaxBytes says otherwise.
@@ -106,7 +109,7 @@ func (p *Pool) submit(u *unit) (refused *unit) {
 	case p.started < p.o.Workers:
 		p.startWorker()
 	}
-	if p.o.MaxWait > 0 && !p.sweeping && p.idle == 0 {
+	if (p.o.MaxWait > 0 || p.o.Stalled != nil) && !p.sweeping && p.idle == 0 {
 		p.sweeping = true
 		p.server.clock.AfterFunc(sweepInterval, p.sweep)
 	}
@@ -214,13 +217,19 @@ func (p *Pool) serve(id int, t *Turn, out *reactor.Outbox, u *unit, depth int) {
 	u.release()
 }
 
-// sweep refuses queued requests that waited too long while every worker was busy.
+// sweep refuses queued requests that waited too long while every worker was busy, or all while the pool is stalled.
 func (p *Pool) sweep() {
+	if p.o.Stalled != nil && p.o.Stalled() {
+		p.RefuseAll(func(waited time.Duration, size int) string {
+			return fmt.Sprintf("[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: %dms, "+
+				"size of queue: %d", waited.Milliseconds(), size)
+		})
+	}
 	now := p.server.clock.Millis()
 	var late []*unit
 	p.mu.Lock()
 	size := p.waiting
-	for p.depth() > 0 && now-p.queue[p.head].millis >= p.o.MaxWait.Milliseconds() {
+	for p.o.MaxWait > 0 && p.depth() > 0 && now-p.queue[p.head].millis >= p.o.MaxWait.Milliseconds() {
 		late = append(late, p.pop())
 	}
 	again := p.depth() > 0 && !p.closed
