@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"skylark/broker/conn"
+	"skylark/broker/consumerfilter"
 	"skylark/broker/group"
 	"skylark/broker/hold"
 	"skylark/broker/lock"
@@ -26,6 +27,7 @@ import (
 	"skylark/codec"
 	"skylark/config"
 	"skylark/internal/clock"
+	"skylark/internal/persist"
 	"skylark/internal/vfs"
 	"skylark/reactor"
 	"skylark/reactor/rpc"
@@ -68,6 +70,7 @@ type Broker struct {
 	offsets   *offset.Manager
 	consumers *conn.ConsumerManager
 	producers *conn.ProducerManager
+	filters   *consumerfilter.Manager
 	stats     *stats.Manager
 	schedule  *schedule.ScheduleMessageService
 	hold      *hold.PullRequestHoldService
@@ -89,7 +92,10 @@ type Broker struct {
 	permission    atomic.Int32
 	startAccept   atomic.Int64
 	vipPort       uint16
-	brokerPut     *stats.Counter
+	ready         atomic.Bool
+	activity      activity
+	notices       notices
+	inflight      inflight
 
 	stop   chan struct{}
 	tasks  sync.WaitGroup
@@ -128,31 +134,15 @@ func New(o Options) (*Broker, error) {
 func (b *Broker) makeManagers() (err error) {
 	o, bc, sc := &b.o, b.cfg.broker, b.cfg.store
 	configDir := path.Join(sc.StorePathRootDir, "config")
-	if err := o.FS.MkdirAll(configDir); err != nil {
+	if err := vfs.MkdirAllSync(o.FS, configDir); err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}
 	levels, err := schedule.ParseLevels(sc.MessageDelayLevel)
 	if err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}
-	b.stats = stats.New(b.clock, bc.BrokerClusterName)
-	b.brokerPut = b.stats.BrokerPut()
-	b.topics = topic.New(topic.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
-		ClusterName: bc.BrokerClusterName, BrokerName: bc.BrokerName, AutoCreateTopicEnable: bc.AutoCreateTopicEnable,
-		DefaultTopicQueueNums: bc.DefaultTopicQueueNums, ClusterTopicEnable: bc.ClusterTopicEnable,
-		BrokerTopicEnable: bc.BrokerTopicEnable, TraceTopicEnable: bc.TraceTopicEnable,
-		MsgTraceTopicName: bc.MsgTraceTopicName, TimerWheelEnable: sc.TimerWheelEnable,
-		ReviveQueueNum: bc.ReviveQueueNum, ValidateSystemTopic: bc.ValidateSystemTopicWhenUpdateTopic,
-		ScheduleQueues: levels.Max(), Stats: b.stats})
-	b.groups = group.New(group.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
-		AutoCreateSubscriptionGroup: bc.AutoCreateSubscriptionGroup})
-	b.offsets = offset.New(offset.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
-		VersionStep: bc.ConsumerOffsetUpdateVersionStep})
-	for name, load := range map[string]func() error{"topics": b.topics.Load, "subscription groups": b.groups.Load,
-		"consumer offsets": b.offsets.Load} {
-		if err := load(); err != nil { // the damaged files have been kept aside
-			b.log.Error("TABLE IS EMPTY: its file and backup are damaged", "table", name, "error", err)
-		}
+	if err := b.makeTables(configDir, levels); err != nil {
+		return err
 	}
 	if b.store, err = store.Open(b.storeOptions(levels)); err != nil {
 		return err
@@ -160,25 +150,66 @@ func (b *Broker) makeManagers() (err error) {
 	b.schedule = schedule.New(schedule.Options{Levels: levels, Store: b.store, FS: o.FS,
 		File:          path.Join(configDir, "delayOffset.json"),
 		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered})
-	if err := b.schedule.Load(); err != nil {
+	if err := b.load("delay offsets", b.schedule.Load); err != nil {
 		return errors.Join(err, b.store.Close())
 	}
-	b.locks = lock.New(b.clock)
+	b.locks = lock.New(b.clock, millis(o.Config.Own().LockMaxLiveTime))
 	b.subscriptions = conn.NewSubscriptionCache()
-	b.consumers = conn.NewConsumerManager(b.clock, b.log, b.notifyConsumers)
+	b.consumers = conn.NewConsumerManager(b.clock, b.log, millis(bc.ChannelExpiredTimeout), conn.Events{
+		Changed: b.membersChanged, Registered: b.subscribed, Gone: b.filters.Unregister})
 	b.producers = conn.NewProducerManager(b.clock)
 	b.readers = newReaders(8, 1<<16)
 	b.hold = hold.New(hold.Options{Clock: b.clock, MaxOffset: b.store.MaxOffset})
 	return nil
 }
 
-// delivered counts a delayed message for its real topic.
-func (b *Broker) delivered(name string, _ int, _ int64) {
-	if t := b.topics.Get(name); t != nil {
-		t.PutNums.Add(1)
+// makeTables makes the managers that keep a configuration file and loads them.
+func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error) {
+	o, bc, sc := &b.o, b.cfg.broker, b.cfg.store
+	b.stats = stats.New(stats.Options{Clock: b.clock, Cluster: bc.BrokerClusterName, Detail: bc.EnableDetailStat})
+	b.activity = newActivity(b.stats)
+	b.topics = topic.New(topic.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
+		ClusterName: bc.BrokerClusterName, BrokerName: bc.BrokerName, AutoCreateTopicEnable: bc.AutoCreateTopicEnable,
+		DefaultTopicQueueNums: bc.DefaultTopicQueueNums, ClusterTopicEnable: bc.ClusterTopicEnable,
+		BrokerTopicEnable: bc.BrokerTopicEnable, TraceTopicEnable: bc.TraceTopicEnable,
+		MsgTraceTopicName: bc.MsgTraceTopicName, TimerWheelEnable: sc.TimerWheelEnable,
+		ReviveQueueNum: bc.ReviveQueueNum, ValidateSystemTopic: bc.ValidateSystemTopicWhenUpdateTopic,
+		MixedMessageType: bc.EnableMixedMessageType, ScheduleQueues: levels.Max(), Stats: b.stats})
+	b.groups = group.New(group.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
+		AutoCreateSubscriptionGroup: bc.AutoCreateSubscriptionGroup, EnableCreateSysGroup: bc.EnableCreateSysGroup})
+	b.offsets = offset.New(offset.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
+		VersionStep: bc.ConsumerOffsetUpdateVersionStep})
+	if b.filters, err = consumerfilter.New(consumerfilter.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock,
+		Log: b.log, ErrorPercent: bc.MaxErrorRateOfBloomFilter, Expected: bc.ExpectConsumerNumUseFilter,
+		KeepDead: millis(bc.FilterDataCleanTimeSpan)}); err != nil {
+		return err
 	}
-	b.stats.CountPut(1)
-	b.brokerPut.Add(1)
+	return errors.Join(b.load("topics", b.topics.Load), b.load("subscription groups", b.groups.Load),
+		b.load("consumer offsets", b.offsets.Load), b.load("SQL92 subscriptions", b.filters.Load))
+}
+
+// load reads a table's file. A damaged one, with a damaged backup, leaves the table empty: both have been kept aside.
+func (b *Broker) load(table string, load func() error) error {
+	err := load()
+	if errors.Is(err, persist.ErrDamaged) {
+		b.log.Error("TABLE IS EMPTY: its file and backup are damaged", "table", table, "error", err)
+		return nil
+	}
+	return err
+}
+
+// delivered counts a delayed message for its real topic, as taken from the schedule topic by a group of its own (Java
+// ScheduleMessageService.onSuccess).
+func (b *Broker) delivered(d schedule.Delivery) {
+	if t := b.topics.Get(d.Topic); t != nil {
+		t.Put.Count(d.QueueID, 1, d.SizeBytes, 0)
+		b.stats.CountPut(1, t.System)
+	}
+	if b.cfg.store.EnableScheduleMessageStats {
+		queueID := int32(d.Level - 1)
+		b.stats.QueueGet(codec.ScheduleConsumerGroup, codec.ScheduleTopic, queueID, 1, d.SizeBytes)
+		b.stats.GroupGet(codec.ScheduleConsumerGroup, codec.ScheduleTopic).Count(queueID, 1, d.SizeBytes, d.LateMillis)
+	}
 }
 
 // arrived is the store's report of messages that can be consumed now.
@@ -195,17 +226,14 @@ func (b *Broker) arrived(batch []store.Arrival) {
 
 // Start serves: the store's services first, then the listeners, then the registration.
 func (b *Broker) Start() error {
-	if err := b.store.Start(); err != nil {
-		return errors.Join(err, b.store.Close())
-	}
-	if err := b.listen(); err != nil {
-		return errors.Join(err, b.closeServices())
-	}
-	if err := b.topics.Persist(); err != nil {
+	if err := errors.Join(b.store.Start(), b.topics.Persist()); err != nil {
 		return errors.Join(err, b.Close(context.Background()))
 	}
-	b.schedule.Start()
 	b.stats.Start()
+	b.schedule.Start() // before the first pull: what became due during the stop is delivered
+	if err := b.listen(); err != nil {
+		return errors.Join(err, b.Close(context.Background()))
+	}
 	b.startTasks()
 	b.registrar.start()
 	b.log.Info("broker started", "name", b.cfg.broker.BrokerName, "cluster", b.cfg.broker.BrokerClusterName,
@@ -226,24 +254,28 @@ func (b *Broker) listen() error {
 			listen = append(listen, net.JoinHostPort(srv.BindAddress, strconv.Itoa(vip)))
 		}
 	}
-	b.engine = b.o.NewEngine(reactor.Options{Listen: listen, Loops: own.ReactorLoops, MaxConnections: own.MaxConnections,
+	if err := b.advertise(srv.ListenPort); err != nil {
+		return err
+	}
+	engine := b.o.NewEngine(reactor.Options{Listen: listen, Loops: own.ReactorLoops, MaxConnections: own.MaxConnections,
 		IdleTimeout:   time.Duration(srv.ServerChannelMaxIdleTimeSeconds) * time.Second,
 		MaxFrameBytes: own.FrameMaxLength, HighWatermarkBytes: own.OutboundHighWatermark,
 		LowWatermarkBytes: own.OutboundLowWatermark, SocketSndBuf: srv.ServerSocketSndBufSize,
 		SocketRcvBuf: srv.ServerSocketRcvBufSize, Backlog: srv.ServerSocketBacklog, Log: b.log})
-	if err := b.advertise(srv.ListenPort); err != nil {
-		return err
-	}
-	if err := b.engine.Start(b.server); err != nil {
+	if err := engine.Start(b.server); err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}
-	addrs := b.engine.Addrs()
+	b.engine = engine
+	addrs := engine.Addrs()
 	if len(addrs) > 1 {
 		b.vipPort = addrs[1].Port()
 	}
 	if b.o.Listen != nil { // the port was not known before
-		return b.advertise(int(addrs[0].Port()))
+		if err := b.advertise(int(addrs[0].Port())); err != nil {
+			return err
+		}
 	}
+	b.ready.Store(true) // from here on connections are taken, and see all of the above
 	return nil
 }
 
@@ -287,7 +319,7 @@ func (b *Broker) syncFlushTimeout() time.Duration {
 const drainTimeout = 5 * time.Second
 
 // Close stops in the order that loses nothing: no new connections, out of the routes, requests under way finished,
-// parked ones answered, then delivery, offsets and store. It may be called more than once.
+// parked ones answered, then delivery, store and offsets. It may be called more than once, and without Start.
 func (b *Broker) Close(ctx context.Context) (err error) {
 	b.closed.Do(func() {
 		b.log.Info("broker stops")
@@ -296,10 +328,14 @@ func (b *Broker) Close(ctx context.Context) (err error) {
 		}
 		b.registrar.close(ctx)
 		close(b.stop)
+		deadline := b.clock.Now().Add(drainTimeout)
 		if !b.server.Drain(drainTimeout) {
 			b.log.Warn("some requests did not finish in time", "limit", drainTimeout)
 		}
 		b.hold.Close()
+		if !b.inflight.wait(b.clock, deadline.Sub(b.clock.Now())) {
+			b.log.Warn("some answers were not ready in time", "limit", drainTimeout)
+		}
 		if b.engine != nil {
 			err = b.engine.Stop(ctx)
 		}
@@ -310,9 +346,13 @@ func (b *Broker) Close(ctx context.Context) (err error) {
 	return err
 }
 
+// closeServices ends what Start began and New opened. The delay offsets are written when the store has flushed what
+// they skip.
 func (b *Broker) closeServices() error {
 	b.server.Close()
 	b.readers.close()
 	b.stats.Close()
-	return errors.Join(b.schedule.Close(), b.offsets.Persist(), b.store.Close())
+	b.schedule.Close()
+	err := b.store.Close()
+	return errors.Join(err, b.schedule.Save(), b.offsets.Persist(), b.filters.Persist())
 }

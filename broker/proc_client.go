@@ -1,20 +1,14 @@
 package broker
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"skylark/broker/conn"
 	"skylark/codec"
 	"skylark/codec/body"
-	"skylark/filter"
-	"skylark/reactor"
 	"skylark/reactor/rpc"
 )
-
-// errSilent closes the connection of a client that sent no heartbeat for conn.ExpiredTimeout.
-var errSilent = errors.New("broker: no heartbeat for 120 s")
 
 // ClientManageProcessor serves HEART_BEAT (34), UNREGISTER_CLIENT (35) and CHECK_CLIENT_CONFIG (46): Java
 // ClientManageProcessor.
@@ -42,24 +36,31 @@ func (p *ClientManageProcessor) heartbeat(r *rpc.Request) {
 		r.ReplyError(codec.RespInvalidParameter, "the heartbeat has no clientID")
 		return
 	}
-	cl := conn.Client{Conn: r.Conn(), ID: hb.ClientID, Language: r.Cmd.Language, Version: r.Cmd.Version,
+	// Names are cloned where they are kept: they are pieces of the request's text.
+	cl := conn.Client{Conn: r.Conn(), ID: strings.Clone(hb.ClientID), Language: r.Cmd.Language, Version: r.Cmd.Version,
 		LastUpdate: r.Millis()}
-	resend := false
+	defer p.b.forgetIfClosed(cl.Conn)
+	// Java answers true to every V1 heartbeat: the client has sent its subscriptions and shall go on so.
+	resend := hb.HeartbeatFingerprint == 0
 	for _, cd := range hb.ConsumerDataSet {
 		if cd == nil || cd.GroupName == "" {
 			continue
 		}
-		again, err := p.consumer(r, cl, cd, hb.WithoutSub)
+		again, err := p.consumer(cl, cd, &hb)
 		if err != nil {
-			r.ReplyError(codec.RespSubscriptionParseFailed, err.Error())
+			r.ReplyError(codec.RespSystemError, err.Error())
 			return
 		}
 		resend = resend || again
 	}
 	if p.b.cfg.broker.EnableRegisterProducer {
 		for _, pd := range hb.ProducerDataSet {
-			if pd != nil && pd.GroupName != "" {
-				p.b.producers.Register(pd.GroupName, cl)
+			if pd == nil || pd.GroupName == "" {
+				continue
+			}
+			if err := p.b.producers.Register(strings.Clone(pd.GroupName), cl); err != nil {
+				r.ReplyError(codec.RespSystemError, err.Error())
+				return
 			}
 		}
 	}
@@ -69,41 +70,52 @@ func (p *ClientManageProcessor) heartbeat(r *rpc.Request) {
 	r.Reply(answer)
 }
 
-// consumer registers one group of a heartbeat; resend asks a V2 client for its subscriptions.
-func (p *ClientManageProcessor) consumer(r *rpc.Request, cl conn.Client, cd *body.ConsumerData, withoutSub bool) (
-	resend bool, err error) {
+// consumer registers one group of a heartbeat; resend asks a V2 client for its subscriptions. A group that does not
+// exist and may not be made is passed over, as in Java: its pulls say why.
+func (p *ClientManageProcessor) consumer(cl conn.Client, cd *body.ConsumerData, hb *body.HeartbeatData) (resend bool,
+	err error) {
 	b := p.b
 	if b.cfg.broker.RejectPullConsumerEnable && cd.ConsumeType == body.ConsumeActively {
 		return false, nil
 	}
-	notify := true
-	g, err := b.groups.Find(cd.GroupName)
-	if err == nil {
-		notify = g.Config.NotifyConsumerIDsChangedEnable
-		if err := p.retryTopic(cd, int(g.Config.RetryQueueNums)); err != nil {
-			b.log.Warn("retry topic not made", "group", cd.GroupName, "error", err)
-		}
+	g, err := b.groups.Find(strings.Clone(cd.GroupName))
+	if err != nil {
+		b.log.Warn("consumer not registered", "group", cd.GroupName, "client", cl.ID, "remote", cl.Conn.RemoteAddr(),
+			"error", err)
+		return false, nil
 	}
-	reg := conn.Registration{Client: cl, Group: cd.GroupName, Type: cd.ConsumeType, Model: cd.MessageModel,
-		From: cd.ConsumeFromWhere, WithoutSub: withoutSub}
+	if err := p.retryTopic(cd, int(g.Config.RetryQueueNums)); err != nil {
+		b.log.Warn("retry topic not made", "group", cd.GroupName, "error", err)
+	}
+	reg := conn.Registration{Client: cl, Group: g.Name, Type: cd.ConsumeType, Model: cd.MessageModel,
+		From: cd.ConsumeFromWhere, WithoutSub: hb.WithoutSub && hb.HeartbeatFingerprint != 0,
+		Fingerprint: hb.HeartbeatFingerprint}
 	for _, sd := range cd.SubscriptionDataSet {
-		if sd == nil {
+		if sd == nil || sd.Topic == "" {
 			continue
 		}
-		s, err := conn.NewSubscription(sd)
-		if err != nil {
-			return false, fmt.Errorf("the subscription of topic %s cannot be read: %w", sd.Topic, err)
-		}
+		// One that cannot be compiled is registered too: it harms nobody, and its pulls are answered with the reason.
+		s, _ := conn.NewSubscription(cloneSubscription(sd))
 		reg.Subscription = append(reg.Subscription, s)
 	}
-	_, resend = b.consumers.Register(reg, notify)
-	return resend, nil
+	return b.consumers.Register(reg, g.Config.NotifyConsumerIDsChangedEnable)
 }
 
-// retryTopic makes the group's retry topic at its first heartbeat.
+func cloneSubscription(sd *body.SubscriptionData) *body.SubscriptionData {
+	c := *sd
+	c.Topic, c.SubString = strings.Clone(sd.Topic), strings.Clone(sd.SubString)
+	c.ExpressionType = strings.Clone(sd.ExpressionType)
+	c.TagsSet = make([]string, len(sd.TagsSet))
+	for i, t := range sd.TagsSet {
+		c.TagsSet[i] = strings.Clone(t)
+	}
+	return &c
+}
+
+// retryTopic makes the group's retry topic at its first heartbeat. It is an order topic if one of the subscribed topics
+// is.
 func (p *ClientManageProcessor) retryTopic(cd *body.ConsumerData, queues int) error {
-	name := codec.RetryTopic(cd.GroupName)
-	if p.b.topics.Get(name) != nil || queues <= 0 {
+	if queues <= 0 {
 		return nil
 	}
 	order := false
@@ -112,6 +124,13 @@ func (p *ClientManageProcessor) retryTopic(cd *body.ConsumerData, queues int) er
 			t := p.b.topics.Get(sd.Topic)
 			order = order || t != nil && t.Order
 		}
+	}
+	name := codec.RetryTopic(cd.GroupName)
+	if t := p.b.topics.Get(name); t != nil {
+		if order && !t.Order {
+			return p.b.topics.SetOrder(name)
+		}
+		return nil
 	}
 	_, err := p.b.topics.CreateInSendBack(name, queues, codec.PermRead|codec.PermWrite, cd.UnitMode, order)
 	return err
@@ -146,31 +165,11 @@ func (p *ClientManageProcessor) checkConfig(r *rpc.Request) {
 		r.ReplyError(codec.RespSystemError, "The broker does not support consumer to filter message by "+sd.ExpressionType)
 		return
 	}
-	if _, err := filter.Compile(sd.SubString); err != nil {
+	if _, err := conn.NewSubscription(sd); err != nil {
 		r.ReplyError(codec.RespSubscriptionParseFailed, err.Error())
 		return
 	}
 	r.OK()
-}
-
-// wantsNotice tells whether a group's members are told about changes among them.
-func (b *Broker) wantsNotice(name string) bool {
-	g := b.groups.Get(name)
-	return b.cfg.broker.NotifyConsumerIdsChangedEnable && (g == nil || g.Config.NotifyConsumerIDsChangedEnable)
-}
-
-// notifyConsumers sends NOTIFY_CONSUMER_IDS_CHANGED (40) to the members of a group.
-func (b *Broker) notifyConsumers(groupName string, members []reactor.Conn) {
-	if !b.cfg.broker.NotifyConsumerIdsChangedEnable {
-		return
-	}
-	for _, c := range members {
-		req := codec.NewRequest(codec.ReqNotifyConsumerIDsChanged)
-		req.Set("consumerGroup", groupName)
-		if err := b.server.Oneway(c, req); err != nil {
-			b.log.Debug("member not told of a change", "group", groupName, "remote", c.RemoteAddr(), "error", err)
-		}
-	}
 }
 
 // ConsumerManageProcessor serves GET_CONSUMER_LIST_BY_GROUP (38), UPDATE_CONSUMER_OFFSET (15) and QUERY_CONSUMER_OFFSET
@@ -209,19 +208,28 @@ func (p *ConsumerManageProcessor) update(r *rpc.Request) {
 		return
 	}
 	b := p.b
-	if _, err := b.groups.Find(h.ConsumerGroup); err != nil {
+	if b.groups.Get(h.ConsumerGroup) == nil {
 		r.ReplyError(codec.RespSubscriptionGroupNotExist, fmt.Sprintf("Group %s not exist!", h.ConsumerGroup))
 		return
 	}
-	if b.topics.Get(h.Topic) == nil {
+	t := b.topics.Get(h.Topic)
+	if t == nil {
 		r.ReplyError(codec.RespTopicNotExist, fmt.Sprintf("Topic %s not exist!", h.Topic))
 		return
 	}
-	if b.offsets.HasReset(h.Topic, h.ConsumerGroup, h.QueueID) {
+	if n := max(t.Config.ReadQueueNums, t.Config.WriteQueueNums); h.QueueID < 0 || h.QueueID >= n {
+		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("queueId %d is illegal, topic %s has %d queues", h.QueueID,
+			h.Topic, n))
+		return
+	}
+	if b.cfg.broker.UseServerSideResetOffset && b.offsets.HasReset(h.Topic, h.ConsumerGroup, h.QueueID) {
 		r.ReplyError(codec.RespSuccess, "Offset has been previously reset")
 		return
 	}
-	b.offsets.Commit(r.Conn().RemoteAddr(), h.ConsumerGroup, h.Topic, h.QueueID, h.CommitOffset)
+	if err := b.offsets.Commit(r.Conn().RemoteAddr(), h.ConsumerGroup, h.Topic, h.QueueID, h.CommitOffset); err != nil {
+		b.replyError(r, err)
+		return
+	}
 	r.OK()
 }
 
@@ -235,12 +243,14 @@ func (p *ConsumerManageProcessor) query(r *rpc.Request) {
 		r.ReplyHeader(&codec.OffsetResponseHeader{Offset: at})
 		return
 	}
-	zero := h.SetZeroIfNotFound == nil || *h.SetZeroIfNotFound
-	if zero && b.store.MinOffset(h.Topic, h.QueueID) <= 0 && b.store.CheckInMemory(h.Topic, h.QueueID, 0) {
+	switch {
+	case h.SetZeroIfNotFound != nil && !*h.SetZeroIfNotFound:
+		r.ReplyError(codec.RespQueryNotFound, "Not found, do not set to zero, maybe this group boot first")
+	case b.store.MinOffset(h.Topic, h.QueueID) <= 0 && b.store.CheckInMemory(h.Topic, h.QueueID, 0):
 		r.ReplyHeader(&codec.OffsetResponseHeader{Offset: 0})
-		return
+	default:
+		r.ReplyError(codec.RespQueryNotFound, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
 	}
-	r.ReplyError(codec.RespQueryNotFound, "Not found, maybe this group consumer boot first")
 }
 
 // replyJSON answers with a body in Java's shape.

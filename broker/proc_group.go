@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -51,16 +50,11 @@ func (p *GroupProcessor) update(r *rpc.Request, list ...*body.SubscriptionGroupC
 			return
 		}
 	}
-	err := p.b.groups.Update(list...)
-	var ne *codec.NameError
-	switch {
-	case errors.As(err, &ne):
-		r.ReplyError(codec.RespInvalidParameter, err.Error())
-	case err != nil:
-		r.ReplyError(codec.RespSystemError, err.Error())
-	default:
-		r.OK()
+	if err := p.b.groups.Update(list...); err != nil {
+		p.b.replyError(r, err)
+		return
 	}
+	r.OK()
 }
 
 func (p *GroupProcessor) delete(r *rpc.Request) {
@@ -73,10 +67,13 @@ func (p *GroupProcessor) delete(r *rpc.Request) {
 		r.ReplyError(codec.RespSystemError, err.Error())
 		return
 	}
-	if h.CleanOffset {
+	if h.RemovesOffsets() {
 		b.offsets.DeleteGroup(h.GroupName)
 	}
-	b.stats.DeleteGroup(h.GroupName)
+	if b.cfg.broker.AutoDeleteUnusedStats {
+		b.stats.DeleteGroup(h.GroupName)
+	}
+	b.filters.DeleteGroup(h.GroupName)
 	b.locks.DeleteGroup(h.GroupName)
 	r.OK()
 }
@@ -86,8 +83,8 @@ func (p *GroupProcessor) get(r *rpc.Request) {
 	if !r.Decode(&h, codec.RespInvalidParameter) {
 		return
 	}
-	g := p.b.groups.Get(h.Group)
-	if g == nil {
+	g, err := p.b.groups.Find(h.Group) // as Java: asking makes it
+	if err != nil {
 		r.ReplyError(codec.RespSubscriptionGroupNotExist, "No group in this broker. group: "+h.Group)
 		return
 	}
@@ -100,8 +97,12 @@ func (p *GroupProcessor) forbidden(r *rpc.Request) {
 		return
 	}
 	if h.Readable != nil {
+		if p.b.topics.Get(h.Topic) == nil {
+			r.ReplyError(codec.RespTopicNotExist, fmt.Sprintf("Topic %s not exist!", h.Topic))
+			return
+		}
 		if err := p.b.groups.SetForbidden(h.Group, h.Topic, !*h.Readable); err != nil {
-			r.ReplyError(codec.RespSystemError, err.Error())
+			p.b.replyError(r, err)
 			return
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"skylark/broker/conn"
 	"skylark/broker/group"
-	"skylark/broker/hold"
 	"skylark/broker/topic"
 	"skylark/codec"
 	"skylark/reactor"
@@ -19,326 +18,290 @@ import (
 //
 // A pull is served on the event loop: one pass over the ConsumeQueue, the answer is a header and ranges of mappings,
 // written with one writev. What is not in memory goes to the pull pool, whose worker reads it in first. Nothing found
-// and allowed to wait: the request is parked in hold and served by whoever reports the arrival.
+// and allowed to wait: the request is parked in hold (pull_hold.go) and served again by whoever reports the arrival.
 //
 // Deviations: a pull that carries its subscription is served with it even when the heartbeat's is older (the Java
-// broker refuses for up to 30 s, spec client-quirks.md 1).
+// broker refuses for up to 30 s, spec client-quirks.md 1). An offset reset that waits is answered before the request's
+// own offset is committed, which would undo it.
 type PullMessageProcessor struct{ b *Broker }
 
 // ProcessOnLoop implements rpc.LoopProcessor.
-func (p *PullMessageProcessor) ProcessOnLoop(r *rpc.Request) bool { return p.pull(r) }
+func (p *PullMessageProcessor) ProcessOnLoop(r *rpc.Request) bool { return p.process(r) }
 
 // Process implements rpc.Processor.
-func (p *PullMessageProcessor) Process(r *rpc.Request) { p.pull(r) }
+func (p *PullMessageProcessor) Process(r *rpc.Request) { p.process(r) }
 
-// pullState is the scratch of one pull.
-type pullState struct {
-	header codec.PullMessageHeader
-	get    store.GetRequest
-	res    store.GetResult
-	resp   codec.PullResponse
-	found  pulled
-}
+// pull is one execution: of a request, or of a parked one that was woken.
+type pull struct {
+	b      *Broker
+	h      codec.PullMessageHeader
+	conn   reactor.Conn
+	code   int // of the request
+	typ    codec.SerializeType
+	opaque int32
+	oneway bool
+	// first: not woken; the offset is committed, and the request may be parked.
+	first bool
+	// mayWait: for the disk, and for a group to be made. Without it (on a loop, in the reput service) process gives up.
+	mayWait bool
+	millis  int64 // when it began
+	out     *reactor.Outbox
 
-var pullStates = sync.Pool{New: func() any { return &pullState{} }}
-
-func (ps *pullState) release() {
-	ps.res.Messages.Release()
-	ps.get, ps.found = store.GetRequest{}, pulled{}
-	pullStates.Put(ps)
-}
-
-// pulled is what the checks of a pull found.
-type pulled struct {
 	topic *topic.Topic
 	group *group.Group
 	sub   *conn.Subscription
+
+	get  store.GetRequest
+	res  store.GetResult
+	resp codec.PullResponse
 }
 
-// pull serves one request; false only on a loop, when it would have to wait.
-func (p *PullMessageProcessor) pull(r *rpc.Request) bool {
-	b := p.b
-	ps := pullStates.Get().(*pullState)
-	defer ps.release()
-	h := &ps.header
-	if err := h.Decode(r.Cmd); err != nil {
-		p.refuse(r, ps, codec.RespInvalidParameter, err.Error(), 0)
-		return true
-	}
-	ok, served := p.check(r, ps)
-	if !ok {
-		return served
-	}
-	found := &ps.found
-	first := h.SysFlag&codec.PullFlagCommitOffset != 0
-	if off, reset := b.offsets.TakeReset(found.topic.Name, found.group.Name, h.QueueID); reset {
-		ps.resp = codec.PullResponse{NextBeginOffset: off, MinOffset: b.store.MinOffset(found.topic.Name, h.QueueID),
-			MaxOffset: b.store.MaxOffset(found.topic.Name, h.QueueID)}
-		p.answerEmpty(r, ps, codec.RespPullOffsetMoved, store.GetOffsetReset)
-		return true
-	}
-	ps.get = store.GetRequest{Topic: found.topic.Name, QueueID: h.QueueID, Offset: h.QueueOffset,
-		MaxMsgs: int(h.MaxMsgNums), MaxBytes: int(h.MaxMsgBytes), AllowCold: !r.OnLoop()}
-	if !found.sub.All() {
-		ps.get.Filter = found.sub
-	}
-	b.store.Get(&ps.get, &ps.res)
-	if ps.res.Status == store.GetCold {
-		return false
-	}
-	if first {
-		b.offsets.Commit(r.Conn().RemoteAddr(), found.group.Name, found.topic.Name, h.QueueID, h.CommitOffset)
-	}
-	p.answer(r, ps, found)
-	return true
+var pulls = sync.Pool{New: func() any { return &pull{} }}
+
+func (q *pull) release() {
+	q.res.Messages.Release()
+	*q = pull{h: q.h, res: store.GetResult{Messages: q.res.Messages}} // the scratch and the capacity stay
+	pulls.Put(q)
 }
 
-// check resolves group, topic and subscription into ps.found. !ok: answered (served), or not to be served on a loop.
-func (p *PullMessageProcessor) check(r *rpc.Request, ps *pullState) (ok, served bool) {
-	b, h := p.b, &ps.header
+// process serves one request; false only on a loop, when it would have to wait.
+func (p *PullMessageProcessor) process(r *rpc.Request) bool {
+	q := pulls.Get().(*pull)
+	defer q.release()
+	q.b, q.conn, q.out, q.millis = p.b, r.Conn(), r.Out(), r.Millis()
+	q.code, q.typ, q.opaque, q.oneway = r.Cmd.Code, r.Cmd.Type, r.Cmd.Opaque, r.Cmd.IsOneway()
+	q.first, q.mayWait = true, !r.OnLoop()
+	if err := q.h.Decode(r.Cmd); err != nil {
+		q.refuse(codec.RespInvalidParameter, err.Error(), 0)
+		return true
+	}
+	return q.serve() != pullWouldWait
+}
+
+// pullOutcome is what became of an execution.
+type pullOutcome int
+
+const (
+	pullAnswered  pullOutcome = iota // in out, nothing for a oneway request
+	pullParked                       // somebody else answers
+	pullWouldWait                    // nothing was done
+)
+
+func (q *pull) serve() pullOutcome {
+	switch ok, outcome := q.check(); {
+	case outcome == pullWouldWait:
+		return outcome
+	case !ok:
+		return pullAnswered
+	}
+	b, h := q.b, &q.h
+	if at, reset := b.offsets.TakeReset(q.topic.Name, q.group.Name, h.QueueID); reset {
+		q.res.Status, q.res.NextOffset = store.GetOffsetReset, at
+		q.res.MinOffset, q.res.MaxOffset = b.store.MinOffset(q.topic.Name, h.QueueID), b.store.MaxOffset(q.topic.Name, h.QueueID)
+		q.res.SuggestSlave = false
+		return q.answer()
+	}
+	q.get = store.GetRequest{Topic: q.topic.Name, QueueID: h.QueueID, Offset: h.QueueOffset, MaxMsgs: int(h.MaxMsgNums),
+		MaxBytes: int(h.MaxMsgBytes), AllowCold: q.mayWait}
+	if !q.sub.All() {
+		q.get.Filter = q.sub
+	}
+	b.store.Get(&q.get, &q.res)
+	if q.res.Status == store.GetCold {
+		return pullWouldWait
+	}
+	if q.first && h.SysFlag&codec.PullFlagCommitOffset != 0 && h.CommitOffset >= 0 {
+		if err := b.offsets.Commit(q.conn.RemoteAddr(), q.group.Name, q.topic.Name, h.QueueID, h.CommitOffset); err != nil {
+			b.log.Warn("consumer offset not taken", "group", q.group.Name, "topic", q.topic.Name, "error", err)
+		}
+	}
+	return q.answer()
+}
+
+// check resolves group, topic and subscription in Java's order. !ok: answered, or the outcome is pullWouldWait.
+func (q *pull) check() (ok bool, outcome pullOutcome) {
+	b, h := q.b, &q.h
 	if b.permission.Load()&codec.PermRead == 0 {
-		p.refuse(r, ps, codec.RespNoPermission, fmt.Sprintf("the broker[%s] pulling message is forbidden",
+		return q.refuse(codec.RespNoPermission, fmt.Sprintf("the broker[%s] pulling message is forbidden",
 			b.storeHostText), codec.ForbiddenBroker)
-		return false, true
 	}
-	if r.Cmd.Code == codec.ReqLitePullMessage && !b.cfg.broker.LitePullMessageEnable {
-		p.refuse(r, ps, codec.RespNoPermission, fmt.Sprintf("the broker[%s] for lite pull consumer is forbidden",
+	if q.code == codec.ReqLitePullMessage && !b.cfg.broker.LitePullMessageEnable {
+		return q.refuse(codec.RespNoPermission, fmt.Sprintf("the broker[%s] for lite pull consumer is forbidden",
 			b.storeHostText), codec.ForbiddenBroker)
-		return false, true
 	}
-	g := b.groups.Lookup(h.ConsumerGroup)
-	if g == nil {
-		if r.OnLoop() {
-			return false, false
+	if q.group = b.groups.Lookup(h.ConsumerGroup); q.group == nil {
+		if !q.mayWait {
+			return false, pullWouldWait
 		}
 		var err error
-		if g, err = b.groups.Find(string(h.ConsumerGroup)); err != nil {
-			p.refuse(r, ps, codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group [%s] does not exist, %s",
+		if q.group, err = b.groups.Find(string(h.ConsumerGroup)); err != nil {
+			return q.refuse(codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group [%s] does not exist, %s",
 				h.ConsumerGroup, faqRemark), 0)
-			return false, true
 		}
 	}
-	if !g.Config.ConsumeEnable {
-		p.refuse(r, ps, codec.RespNoPermission, "subscription group no permission, "+g.Name, codec.ForbiddenGroup)
-		return false, true
+	if !q.group.Config.ConsumeEnable {
+		return q.refuse(codec.RespNoPermission, "subscription group no permission, "+q.group.Name, codec.ForbiddenGroup)
 	}
 	t := b.topics.Lookup(h.Topic)
-	switch {
+	switch q.topic = t; {
 	case t == nil:
-		p.refuse(r, ps, codec.RespTopicNotExist, fmt.Sprintf("topic[%s] not exist, apply first please!%s", h.Topic,
+		return q.refuse(codec.RespTopicNotExist, fmt.Sprintf("topic[%s] not exist, apply first please! %s", h.Topic,
 			faqRemark), 0)
-		return false, true
 	case t.Config.Perm&codec.PermRead == 0:
-		p.refuse(r, ps, codec.RespNoPermission, fmt.Sprintf("the topic[%s] pulling message is forbidden", t.Name),
+		return q.refuse(codec.RespNoPermission, fmt.Sprintf("the topic[%s] pulling message is forbidden", t.Name),
 			codec.ForbiddenTopic)
-		return false, true
 	case h.QueueID < 0 || h.QueueID >= t.Config.ReadQueueNums:
-		p.refuse(r, ps, codec.RespInvalidParameter, fmt.Sprintf(
+		return q.refuse(codec.RespInvalidParameter, fmt.Sprintf(
 			"queueId[%d] is illegal, topic:[%s] topicConfig.readQueueNums:[%d] consumer:[%s]", h.QueueID, t.Name,
-			t.Config.ReadQueueNums, r.Conn().RemoteAddr()), 0)
-		return false, true
+			t.Config.ReadQueueNums, q.conn.RemoteAddr()), 0)
 	}
-	sub, ok := p.subscription(r, ps, g, t)
-	ps.found = pulled{topic: t, group: g, sub: sub}
-	return ok, true
+	if h.SysFlag&codec.PullFlagSubscription != 0 {
+		return q.ownSubscription()
+	}
+	return q.groupSubscription()
 }
 
-// subscription is the request's own, or what the group's heartbeat said. !ok: answered.
-func (p *PullMessageProcessor) subscription(r *rpc.Request, ps *pullState, g *group.Group, t *topic.Topic) (
-	*conn.Subscription, bool) {
-	b, h := p.b, &ps.header
-	if h.SysFlag&codec.PullFlagSubscription != 0 {
-		sub, err := b.subscriptions.Get(h.Subscription, h.ExpressionType)
-		if err != nil {
-			p.refuse(r, ps, codec.RespSubscriptionParseFailed, "parse the consumer's subscription failed: "+err.Error(), 0)
-			return nil, false
-		}
-		return sub, p.allowed(r, ps, sub)
+// ownSubscription takes the subscription of the request.
+func (q *pull) ownSubscription() (ok bool, outcome pullOutcome) {
+	sub, err := q.b.subscriptions.Get(q.h.Subscription, q.h.ExpressionType)
+	if err != nil {
+		return q.refuse(codec.RespSubscriptionParseFailed, "parse the consumer's subscription failed: "+err.Error(), 0)
 	}
+	q.sub = sub
+	return q.allowed()
+}
+
+// groupSubscription takes what the group's heartbeat said.
+func (q *pull) groupSubscription() (ok bool, outcome pullOutcome) {
+	b, h := q.b, &q.h
 	cg := b.consumers.Lookup(h.ConsumerGroup)
 	if cg == nil {
-		p.refuse(r, ps, codec.RespSubscriptionNotExist, "the consumer's group info not exist"+faqRemark, 0)
-		return nil, false
+		return q.refuse(codec.RespSubscriptionNotExist, "the consumer's group info not exist"+faqRemark, 0)
 	}
-	if !g.Config.ConsumeBroadcastEnable && cg.Broadcasting() {
-		p.refuse(r, ps, codec.RespNoPermission, fmt.Sprintf("the consumer group[%s] can not consume by broadcast way",
-			g.Name), codec.ForbiddenBroadcastDisable)
-		return nil, false
+	if !q.group.Config.ConsumeBroadcastEnable && cg.Broadcasting() {
+		return q.refuse(codec.RespNoPermission, fmt.Sprintf("the consumer group[%s] can not consume by broadcast way",
+			q.group.Name), codec.ForbiddenBroadcastDisable)
 	}
-	if b.groups.Forbidden(g.Name, t.Name) {
-		p.refuse(r, ps, codec.RespNoPermission, fmt.Sprintf("the consumer group[%s] is forbidden for topic[%s]", g.Name,
-			t.Name), codec.ForbiddenSubscription)
-		return nil, false
+	if b.groups.Forbidden(q.group.Name, q.topic.Name) {
+		return q.refuse(codec.RespNoPermission, fmt.Sprintf("the consumer group[%s] is forbidden for topic[%s]",
+			q.group.Name, q.topic.Name), codec.ForbiddenSubscription)
 	}
 	sub := cg.Subscription(h.Topic)
-	if sub == nil {
-		p.refuse(r, ps, codec.RespSubscriptionNotExist, "the consumer's subscription not exist"+faqRemark, 0)
-		return nil, false
+	switch {
+	case sub == nil:
+		return q.refuse(codec.RespSubscriptionNotExist, "the consumer's subscription not exist"+faqRemark, 0)
+	case sub.Data.SubVersion < h.SubVersion:
+		return q.refuse(codec.RespSubscriptionNotLatest, "the consumer's subscription not latest", 0)
+	case sub.Err != nil && sub.IsTag():
+		return q.refuse(codec.RespSubscriptionParseFailed, "parse the consumer's subscription failed: "+sub.Err.Error(), 0)
 	}
-	if sub.Data.SubVersion < h.SubVersion {
-		p.refuse(r, ps, codec.RespSubscriptionNotLatest, "the consumer's subscription not latest", 0)
-		return nil, false
+	if !sub.IsTag() {
+		data := b.filters.Lookup(q.topic.Name, q.group.Name)
+		switch {
+		case data == nil, sub.Err != nil:
+			remark := "The broker's consumer filter data is not exist!Your expression may be wrong!"
+			if sub.Err != nil {
+				remark += " " + sub.Err.Error()
+			}
+			return q.refuse(codec.RespFilterDataNotExist, remark, 0)
+		case data.ClientVersion < h.SubVersion:
+			return q.refuse(codec.RespFilterDataNotLatest, "the consumer's consumer filter data not latest", 0)
+		}
 	}
-	return sub, p.allowed(r, ps, sub)
+	q.sub = sub
+	return q.allowed()
 }
 
-// allowed refuses SQL92 where the operator has not switched it on.
-func (p *PullMessageProcessor) allowed(r *rpc.Request, ps *pullState, sub *conn.Subscription) bool {
-	if sub.IsTag() || p.b.cfg.broker.EnablePropertyFilter {
-		return true
+// allowed refuses SQL92, and consumers that only pull, where the operator wants it so.
+func (q *pull) allowed() (ok bool, outcome pullOutcome) {
+	c := q.b.cfg.broker
+	if !q.sub.IsTag() && !c.EnablePropertyFilter {
+		return q.refuse(codec.RespSystemError, "The broker does not support consumer to filter message by "+
+			q.sub.Data.ExpressionType, 0)
 	}
-	p.refuse(r, ps, codec.RespSystemError, "The broker does not support consumer to filter message by "+
-		sub.Data.ExpressionType, 0)
-	return false
+	if c.RejectPullConsumerEnable && !q.b.isMember(q.group.Name, q.conn) && !codec.IsPredefinedGroup(q.group.Name) {
+		return q.refuse(codec.RespSubscriptionNotExist, "the consumer's group info not exist, or the pull consumer is "+
+			"rejected by server."+faqRemark, 0)
+	}
+	return true, pullAnswered
+}
+
+// isMember tells whether a connection may pull for a group under rejectPullConsumerEnable: it has sent a heartbeat, or
+// others of the group push.
+func (b *Broker) isMember(groupName string, c reactor.Conn) bool {
+	cg := b.consumers.Get(groupName)
+	return cg != nil && (cg.Pushes() || cg.Has(c))
 }
 
 // answer writes the result of a read, or parks the request.
-func (p *PullMessageProcessor) answer(r *rpc.Request, ps *pullState, f *pulled) {
-	res, h := &ps.res, &ps.header
+func (q *pull) answer() pullOutcome {
+	res, h := &q.res, &q.h
+	q.b.offsets.CommitPull(q.group.Name, q.topic.Name, h.QueueID, res.NextOffset)
 	code := getStatusCode(res.Status, h.QueueOffset)
-	ps.resp = codec.PullResponse{SuggestWhichBrokerID: p.suggest(res, f.group), NextBeginOffset: res.NextOffset,
-		MinOffset: res.MinOffset, MaxOffset: res.MaxOffset}
+	q.resp = codec.PullResponse{SuggestWhichBrokerID: q.suggest(), NextBeginOffset: res.NextOffset,
+		MinOffset: res.MinOffset, MaxOffset: res.MaxOffset, TopicSysFlag: &q.topic.Config.TopicSysFlag,
+		GroupSysFlag: &q.group.Config.GroupSysFlag}
 	switch {
 	case code == codec.RespSuccess:
-		p.count(ps, f)
-		p.answerFound(r, ps, r.Cmd.Type, r.Cmd.Opaque, r.Out())
-	case code == codec.RespPullNotFound && h.SysFlag&codec.PullFlagSuspend != 0 && p.park(r, ps, f):
+		q.count()
+		q.found()
+	case code == codec.RespPullNotFound && q.first && h.SysFlag&codec.PullFlagSuspend != 0 && q.park():
+		return pullParked
 	default:
-		p.answerEmpty(r, ps, code, res.Status)
+		q.write(code, res.Status.String(), 0)
 	}
+	return pullAnswered
 }
 
 // suggest names the broker id the consumer should read from next.
-func (p *PullMessageProcessor) suggest(res *store.GetResult, g *group.Group) int64 {
+func (q *pull) suggest() int64 {
 	switch {
-	case !p.b.cfg.broker.SlaveReadEnable:
+	case !q.b.cfg.broker.SlaveReadEnable:
 		return codec.MasterID
-	case res.SuggestSlave:
-		return g.Config.WhichBrokerWhenConsumeSlowly
+	case q.res.SuggestSlave:
+		return q.group.Config.WhichBrokerWhenConsumeSlowly
 	}
-	return g.Config.BrokerID
+	return q.group.Config.BrokerID
 }
 
-// answerFound appends header and messages; by heap if the operator wants it so.
-func (p *PullMessageProcessor) answerFound(r *rpc.Request, ps *pullState, typ codec.SerializeType, opaque int32,
-	out *reactor.Outbox) {
-	if r != nil && r.Cmd.IsOneway() {
+func (q *pull) write(code int, remark string, bodyBytes int) {
+	if q.oneway {
 		return
 	}
-	res := &ps.res
-	out.SetBuffer(codec.AppendPullResponse(out.Buffer(), typ, opaque, codec.RespSuccess, res.Status.String(), &ps.resp,
-		res.Messages.Size()))
-	if p.b.cfg.heapTransfer {
-		out.SetBuffer(res.Messages.AppendTo(out.Buffer()))
-		return
-	}
-	out.AddSegments(&res.Messages)
+	q.out.SetBuffer(codec.AppendPullResponse(q.out.Buffer(), q.typ, q.opaque, code, remark, &q.resp, bodyBytes))
 }
 
-func (p *PullMessageProcessor) answerEmpty(r *rpc.Request, ps *pullState, code int, status store.GetStatus) {
-	if r.Cmd.IsOneway() {
+// found appends header and messages; by heap if the operator wants it so.
+func (q *pull) found() {
+	if q.oneway {
 		return
 	}
-	out := r.Out()
-	out.SetBuffer(codec.AppendPullResponse(out.Buffer(), r.Cmd.Type, r.Cmd.Opaque, code, status.String(), &ps.resp, 0))
+	q.write(codec.RespSuccess, q.res.Status.String(), q.res.Messages.Size())
+	if q.b.cfg.heapTransfer {
+		q.out.SetBuffer(q.res.Messages.AppendTo(q.out.Buffer()))
+		return
+	}
+	q.out.AddSegments(&q.res.Messages)
 }
 
 // refuse answers with a remark; all four offsets are there, as Java clients want them with any code.
-func (p *PullMessageProcessor) refuse(r *rpc.Request, ps *pullState, code int, remark string, forbidden int32) {
-	if r.Cmd.IsOneway() {
-		return
-	}
-	ps.resp = codec.PullResponse{}
+func (q *pull) refuse(code int, remark string, forbidden int32) (ok bool, outcome pullOutcome) {
+	q.resp = codec.PullResponse{}
 	if forbidden != 0 {
-		ps.resp.ForbiddenType = &forbidden
+		q.resp.ForbiddenType = &forbidden
 	}
-	out := r.Out()
-	out.SetBuffer(codec.AppendPullResponse(out.Buffer(), r.Cmd.Type, r.Cmd.Opaque, code, remark, &ps.resp, 0))
+	q.write(code, remark, 0)
+	return false, pullAnswered
 }
 
-func (p *PullMessageProcessor) count(ps *pullState, f *pulled) {
-	b := p.b
-	b.stats.GroupGet(f.group.Name, f.topic.Name, ps.res.Count, ps.res.Messages.Size())
-	b.stats.CountGet(int64(ps.res.Count))
+func (q *pull) count() {
+	latency := int64(0)
+	if q.mayWait { // else it took no time
+		latency = q.b.clock.Millis() - q.millis
+	}
+	q.b.stats.GroupGet(q.group.Name, q.topic.Name).Count(q.h.QueueID, q.res.Count, q.res.Messages.Size(), latency)
+	q.b.stats.CountGet(q.res.Count, q.topic.System)
 }
-
-// heldPull is a parked pull: what is needed to serve it again, nothing of the frame.
-type heldPull struct {
-	p     *PullMessageProcessor
-	d     rpc.Deferred
-	get   store.GetRequest
-	found pulled
-}
-
-// park holds the request; false when too many are held already.
-func (p *PullMessageProcessor) park(r *rpc.Request, ps *pullState, f *pulled) bool {
-	if r.Cmd.IsOneway() {
-		return true
-	}
-	b := p.b
-	wait := ps.header.SuspendTimeoutMillis
-	if !b.cfg.broker.LongPollingEnable {
-		wait = b.cfg.broker.ShortPollingTimeMills
-	}
-	if wait <= 0 {
-		return false
-	}
-	hp := &heldPull{p: p, d: r.Defer(), get: ps.get, found: *f}
-	hp.get.AllowCold = false
-	key := hold.Key{Topic: f.topic.Name, QueueID: ps.header.QueueID}
-	return b.hold.Park(key, r.Conn().ID(), r.Millis()+wait, hp)
-}
-
-// Want implements hold.Wait.
-func (h *heldPull) Want() codec.QueueOffset { return h.get.Offset }
-
-// Interested implements hold.Wait.
-func (h *heldPull) Interested(tagsCode int64, properties []byte) bool {
-	return h.found.sub.Interested(tagsCode, properties)
-}
-
-// Wake implements hold.Wait: the pull runs once more, in the goroutine that reports the message, without waiting for
-// the disk; should the range be cold it is served by the pull pool's rules through a reader goroutine.
-func (h *heldPull) Wake() { h.serve(false) }
-
-// Expire implements hold.Wait.
-func (h *heldPull) Expire() { h.serve(false) }
-
-func (h *heldPull) serve(allowCold bool) {
-	p := h.p
-	ps := pullStates.Get().(*pullState)
-	defer ps.release()
-	res := &ps.res
-	if at, reset := p.b.offsets.TakeReset(h.get.Topic, h.found.group.Name, h.get.QueueID); reset {
-		*res = store.GetResult{Status: store.GetOffsetReset, NextOffset: at, Messages: res.Messages,
-			MinOffset: p.b.store.MinOffset(h.get.Topic, h.get.QueueID),
-			MaxOffset: p.b.store.MaxOffset(h.get.Topic, h.get.QueueID)}
-	} else {
-		ps.get = h.get
-		ps.get.AllowCold = allowCold
-		p.b.store.Get(&ps.get, res)
-	}
-	if res.Status == store.GetCold {
-		if !p.b.readers.submit(func() { h.serve(true) }) {
-			_ = h.d.Reply(h.d.Response(codec.RespSystemBusy, "too many reads of cold data wait"))
-		}
-		return
-	}
-	ps.resp = codec.PullResponse{SuggestWhichBrokerID: p.suggest(res, h.found.group), NextBeginOffset: res.NextOffset,
-		MinOffset: res.MinOffset, MaxOffset: res.MaxOffset}
-	out := outboxes.Get().(*reactor.Outbox)
-	defer outboxes.Put(out)
-	code := getStatusCode(res.Status, h.get.Offset)
-	if code == codec.RespSuccess {
-		p.count(ps, &h.found)
-		p.answerFound(nil, ps, h.d.Type, h.d.Opaque, out)
-	} else {
-		out.SetBuffer(codec.AppendPullResponse(out.Buffer(), h.d.Type, h.d.Opaque, code, res.Status.String(), &ps.resp, 0))
-	}
-	_ = h.d.Conn.SendOutbox(out) // a closed connection needs no answer
-}
-
-var outboxes = sync.Pool{New: func() any { return &reactor.Outbox{} }}
 
 // getStatusCode is the response code of a read (spec store-behaviour.md §7).
 func getStatusCode(s store.GetStatus, offset store.QueueOffset) int {

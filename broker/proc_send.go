@@ -1,15 +1,14 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
-	"strconv"
 	"sync"
+	"time"
 
 	"skylark/broker/topic"
 	"skylark/codec"
-	"skylark/codec/body"
 	"skylark/reactor"
 	"skylark/reactor/rpc"
 	"skylark/store"
@@ -37,8 +36,8 @@ type sendTurn struct {
 	b       *Broker
 	header  codec.SendMessageHeader
 	msg     codec.Message
+	queueID int32 // that the client is told: before a delay or the dead letters changed it
 	props   []byte
-	topic   []byte
 	resp    codec.SendResponse
 	waiting []waitingSend
 	ids     []byte // transaction ids of waiting, one after the other
@@ -73,7 +72,7 @@ func (p *SendMessageProcessor) turnState(t *rpc.Turn) *sendTurn {
 	return st
 }
 
-// send serves one request; false only on a loop, when it could not be served without waiting.
+// send serves one request; false only on a loop, when it could not be served without waiting: nothing was done then.
 func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 	b := p.b
 	st := p.turnState(r.Turn())
@@ -83,33 +82,35 @@ func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 		return true
 	}
 	if at := b.startAccept.Load(); r.Millis() < at {
-		p.refuse(r, codec.RespSystemError, fmt.Sprintf("broker unable to service, until %d", at))
+		p.refuse(r, codec.RespSystemError, "broker unable to service, until "+
+			time.UnixMilli(at).Format("2006-01-02 15:04:05,000"))
 		return true
 	}
 	t := b.topics.Lookup(h.Topic)
+	if r.OnLoop() && (t == nil || codec.IsRetryTopic(t.Name)) {
+		return false // the topic, its group, or a dead letter topic may have to be made
+	}
 	if t == nil {
-		if r.OnLoop() {
-			return false
-		}
 		if t = p.createTopic(r, h); t == nil {
 			return true
 		}
 	}
-	if r.OnLoop() && codec.IsRetryTopic(t.Name) {
-		return false // its group, and perhaps a dead letter topic, may have to be made
+	if p.refused(r, h, t) {
+		return true
 	}
-	if refused := p.check(r, h, t); refused {
+	dead := false
+	if codec.IsRetryTopic(t.Name) {
+		var ok bool
+		if t, dead, ok = p.retryOrDeadLetter(r, st, t); !ok {
+			return true
+		}
+	}
+	if !p.fill(r, st, t, dead) {
 		return true
 	}
 	m := &st.msg
-	if !p.fill(r, st, t) {
-		return true
-	}
 	if r.OnLoop() && !b.store.CanAppend(codec.RecordBytes(m)+batchSlack(h.Batch, m)) {
 		return false
-	}
-	if codec.IsRetryTopic(t.Name) && !p.retryOrDeadLetter(r, st, t) {
-		return true
 	}
 	var put store.PutResult
 	if h.Batch {
@@ -117,7 +118,7 @@ func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 	} else {
 		put = b.store.Append(m)
 	}
-	p.answer(r, st, t, put)
+	p.answer(r, st, t, &put)
 	return true
 }
 
@@ -131,7 +132,8 @@ func batchSlack(batch bool, m *codec.Message) int {
 	return n * (codec.MinRecordBytes + len(m.Topic) + len(m.Properties) + 32)
 }
 
-// createTopic makes an unknown topic by its template; nil when it has answered.
+// createTopic makes an unknown topic by its template; nil when it has answered. A message that would be refused anyway
+// makes none.
 func (p *SendMessageProcessor) createTopic(r *rpc.Request, h *codec.SendMessageHeader) *topic.Topic {
 	b := p.b
 	name := string(h.Topic)
@@ -139,234 +141,102 @@ func (p *SendMessageProcessor) createTopic(r *rpc.Request, h *codec.SendMessageH
 		p.refuse(r, codec.RespInvalidParameter, err.Error())
 		return nil
 	}
+	if codec.IsSendForbidden(name) {
+		p.refuse(r, codec.RespNoPermission, forbiddenTopicRemark(name))
+		return nil
+	}
+	if n := len(r.Cmd.Body); n == 0 || n > b.maxMessageSize() {
+		p.refuseBody(r, n)
+		return nil
+	}
 	var t *topic.Topic
 	var err error
 	if codec.IsRetryTopic(name) {
+		if _, err = b.groups.Find(codec.GroupOfRetryTopic(name)); err != nil {
+			p.refuseGroup(r, codec.GroupOfRetryTopic(name))
+			return nil
+		}
 		t, err = b.topics.CreateInSendBack(name, 1, codec.PermRead|codec.PermWrite, h.UnitMode, false)
 	} else {
 		t, err = b.topics.CreateInSend(topic.CreateRequest{Topic: name, DefaultTopic: string(h.DefaultTopic),
 			QueueNums: int(h.DefaultTopicQueueNums), UnitMode: h.UnitMode})
 	}
-	if err != nil || t == nil {
-		remark := fmt.Sprintf("topic[%s] not exist, apply first please!%s", name, faqRemark)
-		if err != nil {
-			remark = fmt.Sprintf("topic[%s] not exist, apply first please! (%v)%s", name, err, faqRemark)
+	if err != nil {
+		code := codec.RespTopicNotExist
+		if !errors.Is(err, topic.ErrNotExist) && !errors.Is(err, topic.ErrTooMany) {
+			code = codec.RespSystemError // the file could not be written
 		}
-		p.refuse(r, codec.RespTopicNotExist, remark)
+		p.refuse(r, code, fmt.Sprintf("topic[%s] not exist, apply first please! (%v)%s", name, err, faqRemark))
 		return nil
 	}
 	return t
 }
 
-// check is Java's msgCheck for a topic that exists.
-func (p *SendMessageProcessor) check(r *rpc.Request, h *codec.SendMessageHeader, t *topic.Topic) (refused bool) {
+func forbiddenTopicRemark(name string) string {
+	return fmt.Sprintf("Sending message to topic[%s] is forbidden.", name)
+}
+
+// refused is Java's msgCheck for a topic that exists. Its perm is not looked at, as there: clients learn by the route
+// that they shall not send any more, and what they send until then is taken.
+func (p *SendMessageProcessor) refused(r *rpc.Request, h *codec.SendMessageHeader, t *topic.Topic) bool {
 	b := p.b
-	perm := b.permission.Load()
-	if perm&codec.PermWrite == 0 && t.Order {
+	switch queues := max(t.Config.ReadQueueNums, t.Config.WriteQueueNums); {
+	case b.permission.Load()&codec.PermWrite == 0 && t.Order:
 		p.refuse(r, codec.RespNoPermission, fmt.Sprintf("the broker[%s] sending message is forbidden", b.storeHostText))
-		return true
-	}
-	if t.SendForbidden {
-		p.refuse(r, codec.RespNoPermission, fmt.Sprintf("Sending message to topic[%s] is forbidden.", t.Name))
-		return true
-	}
-	if t.Config.Perm&codec.PermWrite == 0 {
-		p.refuse(r, codec.RespNoPermission, fmt.Sprintf("the topic[%s] sending message is forbidden", t.Name))
-		return true
-	}
-	queues := max(t.Config.ReadQueueNums, t.Config.WriteQueueNums)
-	if h.QueueID >= queues {
+	case t.SendForbidden:
+		p.refuse(r, codec.RespNoPermission, forbiddenTopicRemark(t.Name))
+	case h.QueueID >= queues:
 		p.refuse(r, codec.RespInvalidParameter, fmt.Sprintf("request queueId[%d] is illegal, %s queues: %d, producer: %s",
 			h.QueueID, t.Name, queues, r.Conn().RemoteAddr()))
-		return true
-	}
-	if h.Batch {
-		switch {
-		case codec.IsRetryTopic(t.Name):
-			p.refuse(r, codec.RespMessageIllegal, "batch request does not support retry group")
-			return true
-		case len(t.Name) > codec.MaxTopicLength:
-			p.refuse(r, codec.RespMessageIllegal, fmt.Sprintf("message topic length too long %d", len(t.Name)))
-			return true
-		}
-	}
-	return false
-}
-
-// fill makes the message of the request: hosts, queue, properties with the broker's own. false: answered.
-func (p *SendMessageProcessor) fill(r *rpc.Request, st *sendTurn, t *topic.Topic) bool {
-	b, h, m := p.b, &st.header, &st.msg
-	*m = codec.Message{
-		Topic: t.Name, QueueID: h.QueueID, Flag: h.Flag, SysFlag: h.SysFlag &^ (codec.SysFlagTransactionMask),
-		BornTimestamp: h.BornTimestamp, BornHost: r.Conn().RemoteAddr(), StoreHost: b.storeHost,
-		ReconsumeTimes: h.ReconsumeTimes, Body: r.Cmd.Body, WaitStoreMsgOK: true,
-	}
-	if h.QueueID < 0 {
-		m.QueueID = rand.Int32N(max(t.Config.WriteQueueNums, 1))
-	}
-	if t.Config.TopicFilterType == body.MultiTag {
-		m.SysFlag |= codec.SysFlagMultiTags
-	}
-	found := p.properties(st)
-	m.Properties = st.props
-	if len(m.Body) == 0 {
-		p.refuse(r, codec.RespMessageIllegal, "the message has no body")
-		return false
-	}
-	if len(m.Body) > b.maxMessageSize() {
-		p.refuse(r, codec.RespMessageIllegal, fmt.Sprintf("the message body has %d bytes, at most maxMessageSize %d",
-			len(m.Body), b.maxMessageSize()))
-		return false
-	}
-	return p.special(r, st, found)
-}
-
-// seen is what one pass over the properties found.
-type seen struct {
-	uniqKey     []byte
-	delay       []byte
-	transaction bool
-	timer       bool
-	strip       bool // properties that only the broker sets
-}
-
-// properties copies the request's properties into st.props and adds the broker's: one pass, no map.
-func (p *SendMessageProcessor) properties(st *sendTurn) (s seen) {
-	b, h := p.b, &st.header
-	props := h.Properties.AppendValue(st.props[:0])
-	for name, value := range codec.EachProperty(props) {
-		switch string(name) {
-		case codec.PropUniqKey:
-			s.uniqKey = value
-		case codec.PropDelayTimeLevel:
-			s.delay = value
-		case codec.PropTransactionPrepared:
-			s.transaction = string(value) == "true"
-		case codec.PropTimerDelaySec, codec.PropTimerDelayMs, codec.PropTimerDeliverMs:
-			s.timer = true
-		case codec.PropPopCK, codec.PropMsgRegion, codec.PropTraceSwitch, codec.PropCluster:
-			s.strip = true
-		}
-	}
-	if s.strip {
-		props = codec.RemoveProperty(props[:0:len(props)], props, codec.PropPopCK, codec.PropMsgRegion,
-			codec.PropTraceSwitch, codec.PropCluster)
-		s.uniqKey, _ = codec.LookupProperty(props, codec.PropUniqKey)
-		s.delay, _ = codec.LookupProperty(props, codec.PropDelayTimeLevel)
-	}
-	if n := len(props); n > 0 && props[n-1] != codec.PropValueSeparator {
-		props = append(props, codec.PropValueSeparator)
-	}
-	if s.uniqKey == nil && !h.Batch {
-		at := len(props)
-		props = append(props, codec.PropUniqKey...)
-		props = append(props, codec.PropNameSeparator)
-		props = b.uniqueIDs.Append(props)
-		s.uniqKey = props[at+len(codec.PropUniqKey)+1:]
-		props = append(props, codec.PropValueSeparator)
-	}
-	st.props = append(props, b.ownProperties...)
-	st.resp.TransactionID = s.uniqKey
-	return s
-}
-
-// special handles what makes a message more than a plain one. false: answered.
-func (p *SendMessageProcessor) special(r *rpc.Request, st *sendTurn, s seen) bool {
-	b, h, m := p.b, &st.header, &st.msg
-	if h.Batch {
-		if s.transaction || s.delay != nil || s.timer {
-			p.refuse(r, codec.RespMessageIllegal, "a batch can be neither delayed nor transactional")
-			return false
-		}
-		return p.checkBatch(r, m)
-	}
-	if s.transaction && !(h.ReconsumeTimes > 0 && s.delay != nil) {
-		p.refuse(r, codec.RespNoPermission, fmt.Sprintf(
-			"the broker[%s] sending transaction message is forbidden", b.storeHostText))
-		return false
-	}
-	if s.delay != nil {
-		level, err := strconv.Atoi(string(s.delay))
-		if err != nil {
-			p.refuse(r, codec.RespMessageIllegal, fmt.Sprintf("the property DELAY has the value %q, which is no number", s.delay))
-			return false
-		}
-		if level > 0 {
-			b.schedule.Rewrite(m, level)
-			st.props = m.Properties
-			st.resp.TransactionID, _ = codec.LookupProperty(m.Properties, codec.PropUniqKey)
-			return true
-		}
-	}
-	if s.timer {
-		p.refuse(r, codec.RespSystemError, "timer messages are not enabled on this broker (timerWheelEnable)")
-		return false
-	}
-	return true
-}
-
-// checkBatch looks at every entry before anything is stored.
-func (p *SendMessageProcessor) checkBatch(r *rpc.Request, m *codec.Message) bool {
-	err := codec.EachBatchEntry(m.Body, func(i int, e codec.BatchEntry) error {
-		for name, value := range codec.EachProperty(e.Properties) {
-			switch string(name) {
-			case codec.PropDelayTimeLevel:
-				if string(value) != "0" {
-					return fmt.Errorf("entry %d: a batch cannot be delayed (property %s)", i, name)
-				}
-			case codec.PropTimerDelaySec, codec.PropTimerDelayMs, codec.PropTimerDeliverMs, codec.PropTransactionPrepared:
-				return fmt.Errorf("entry %d: the property %s is not allowed in a batch", i, name)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		p.refuse(r, codec.RespMessageIllegal, err.Error())
+	case h.Batch && len(t.Name) > codec.MaxTopicLength:
+		p.refuse(r, codec.RespMessageIllegal, fmt.Sprintf("message topic length too long %d", len(t.Name)))
+	case h.Batch && codec.IsRetryTopic(t.Name):
+		p.refuse(r, codec.RespMessageIllegal, "batch request does not support retry group "+t.Name)
+	default:
 		return false
 	}
 	return true
 }
 
 // retryOrDeadLetter judges a message that a consumer sends to a retry topic itself because send-back failed: after
-// too many tries it goes to the dead letters. false: answered.
-func (p *SendMessageProcessor) retryOrDeadLetter(r *rpc.Request, st *sendTurn, t *topic.Topic) bool {
-	b, h, m := p.b, &st.header, &st.msg
+// too many tries, or if the group holds queue locks and a retry would break its order, it goes to the dead letters.
+// !ok: answered.
+func (p *SendMessageProcessor) retryOrDeadLetter(r *rpc.Request, st *sendTurn, t *topic.Topic) (to *topic.Topic,
+	dead, ok bool) {
+	b, h := p.b, &st.header
 	g, err := b.groups.Find(codec.GroupOfRetryTopic(t.Name))
 	if err != nil {
-		p.refuse(r, codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group not exist, %s%s",
-			codec.GroupOfRetryTopic(t.Name), faqRemark))
-		return false
+		p.refuseGroup(r, codec.GroupOfRetryTopic(t.Name))
+		return nil, false, false
 	}
 	limit := g.Config.RetryMaxTimes
 	if r.Cmd.Version >= codec.Version349 && h.HasMax {
 		limit = h.MaxReconsumeTimes
 	}
 	if h.ReconsumeTimes <= limit && !b.locks.AnyHeld(g.Name) {
-		return true
+		return t, false, true
 	}
 	dlq, err := b.topics.CreateInSendBack(codec.DLQTopic(g.Name), 1, codec.PermRead|codec.PermWrite, false, false)
 	if err != nil {
-		p.refuse(r, codec.RespSystemError, fmt.Sprintf("the dead letter topic of group %s cannot be made: %v", g.Name, err))
-		return false
+		p.refuse(r, codec.RespSystemError, fmt.Sprintf("topic[%s] not exist: %v", codec.DLQTopic(g.Name), err))
+		return nil, false, false
 	}
-	m.Topic, m.QueueID = dlq.Name, 0
-	m.Properties = codec.RemoveProperty(m.Properties[:0:len(m.Properties)], m.Properties, codec.PropDelayTimeLevel)
-	st.props = m.Properties
-	return true
+	return dlq, true, true
+}
+
+func (p *SendMessageProcessor) refuseGroup(r *rpc.Request, name string) {
+	p.refuse(r, codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group not exist, %s %s", name, faqRemark))
 }
 
 // answer replies to a put now, or at the end of the turn once it is durable.
-func (p *SendMessageProcessor) answer(r *rpc.Request, st *sendTurn, t *topic.Topic, put store.PutResult) {
+func (p *SendMessageProcessor) answer(r *rpc.Request, st *sendTurn, t *topic.Topic, put *store.PutResult) {
 	b := p.b
 	if put.Status != store.PutOK {
 		code, remark := putError(put)
 		p.refuse(r, code, remark)
 		return
 	}
-	t.PutNums.Add(int64(put.Count))
-	t.PutBytes.Add(int64(put.EndOffset - put.PhyOffset))
-	b.stats.CountPut(int64(put.Count))
-	b.brokerPut.Add(int64(put.Count))
+	b.countPut(t, &st.msg, put, put.StoreTimestamp-r.Millis())
 	if r.Cmd.IsOneway() {
 		return
 	}
@@ -374,11 +244,23 @@ func (p *SendMessageProcessor) answer(r *rpc.Request, st *sendTurn, t *topic.Top
 		st.conn = r.Conn()
 		st.end = max(st.end, put.EndOffset)
 		st.ids = append(st.ids, st.resp.TransactionID...)
-		st.waiting = append(st.waiting, waitingSend{opaque: r.Cmd.Opaque, typ: r.Cmd.Type, queueID: st.msg.QueueID,
-			put: put, idEnd: len(st.ids)})
+		st.waiting = append(st.waiting, waitingSend{opaque: r.Cmd.Opaque, typ: r.Cmd.Type, queueID: st.queueID,
+			put: *put, idEnd: len(st.ids)})
 		return
 	}
-	st.appendAnswer(r.Out(), r.Cmd.Type, r.Cmd.Opaque, codec.RespSuccess, "", st.msg.QueueID, &put)
+	st.appendAnswer(r.Out(), r.Cmd.Type, r.Cmd.Opaque, codec.RespSuccess, "", st.queueID, put)
+}
+
+// countPut counts a stored message for the topic it was stored under: a delayed one for the schedule topic now, for its
+// own when it is delivered (Java SendMessageProcessor.handlePutMessageResult).
+func (b *Broker) countPut(t *topic.Topic, m *codec.Message, put *store.PutResult, latencyMillis int64) {
+	size := int(put.EndOffset - put.PhyOffset)
+	if m.Topic == codec.ScheduleTopic {
+		t = b.topics.Get(codec.ScheduleTopic)
+		b.stats.QueuePut(codec.ScheduleTopic, m.QueueID, put.Count, size)
+	}
+	t.Put.Count(m.QueueID, put.Count, size, max(latencyMillis, 0))
+	b.stats.CountPut(put.Count, t.System)
 }
 
 // appendAnswer writes one send reply; st.resp.TransactionID is set.
@@ -402,21 +284,25 @@ func (st *sendTurn) FinishTurn(t *rpc.Turn) {
 		st.release()
 		return
 	}
+	st.b.inflight.add()
 	done := func(status store.PutStatus) {
+		defer st.b.inflight.done()
 		st.flushWaiting(&st.out, status)
 		_ = st.conn.SendOutbox(&st.out) // a closed connection needs no answer
 		st.release()
 	}
 	if st.b.store.Durable(st.end, st.b.syncFlushTimeout(), done) {
 		st.flushWaiting(t.Out(), store.PutOK)
+		st.b.inflight.done()
 		st.release()
 	}
 }
 
 func (st *sendTurn) flushWaiting(out *reactor.Outbox, status store.PutStatus) {
-	code, remark := codec.RespSuccess, ""
-	if status != store.PutOK {
-		code, remark = putStatusCode(status), status.String()
+	code, remark := putStatusCode(status), ""
+	if status == store.ServiceNotAvailable {
+		_, why := st.b.store.Writable()
+		_, remark = putError(&store.PutResult{Status: status, Err: why})
 	}
 	start := 0
 	for i := range st.waiting {
@@ -433,7 +319,7 @@ func (st *sendTurn) release() {
 	}
 	clear(st.waiting)
 	st.waiting, st.ids, st.end, st.conn = st.waiting[:0], st.ids[:0], 0, nil
-	st.header, st.msg = codec.SendMessageHeader{}, codec.Message{}
+	st.msg, st.resp = codec.Message{}, codec.SendResponse{}
 	sendTurns.Put(st)
 }
 
@@ -446,6 +332,14 @@ func (p *SendMessageProcessor) refuse(r *rpc.Request, code int, remark string) {
 	rs := codec.SendResponse{Code: code, Remark: remark, Region: bc.RegionId, TraceOn: bc.TraceOn}
 	out := r.Out()
 	out.SetBuffer(codec.AppendSendResponse(out.Buffer(), r.Cmd.Type, r.Cmd.Opaque, &rs))
+}
+
+func (p *SendMessageProcessor) refuseBody(r *rpc.Request, n int) {
+	if n == 0 {
+		p.refuse(r, codec.RespMessageIllegal, "the message has no body")
+		return
+	}
+	p.refuse(r, codec.RespMessageIllegal, fmt.Sprintf("%s (the message body has %d bytes)", p.b.illegalRemark(), n))
 }
 
 // offsetMsgID is the id of a stored message in answers.

@@ -1,12 +1,13 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 
 	"skylark/broker/group"
-	"skylark/broker/stats"
+	"skylark/broker/topic"
 	"skylark/codec"
 	"skylark/reactor/rpc"
 	"skylark/store"
@@ -14,11 +15,20 @@ import (
 
 // SendBackProcessor serves CONSUMER_SEND_MSG_BACK (36): Java AbstractSendMessageProcessor.consumerSendMsgBack, spec
 // messages.md §11. The message goes to the group's retry topic with a delay, or to its dead letters after too many
-// tries.
+// tries. The answer waits for the promised durability (Java: not with SYNC_FLUSH), without holding a worker.
 type SendBackProcessor struct{ b *Broker }
 
 // retryDelayLevel is the level of the first retry when the client leaves it to the broker.
 const retryDelayLevel = 3
+
+// refusal is an answer with a code.
+type refusal struct {
+	code   int
+	remark string
+}
+
+// Error is the remark.
+func (e *refusal) Error() string { return e.remark }
 
 // Process implements rpc.Processor.
 func (p *SendBackProcessor) Process(r *rpc.Request) {
@@ -29,7 +39,8 @@ func (p *SendBackProcessor) Process(r *rpc.Request) {
 	}
 	g, err := b.groups.Find(h.Group)
 	if err != nil {
-		r.ReplyError(codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group not exist, %s%s", h.Group, faqRemark))
+		r.ReplyError(codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group not exist, %s %s", h.Group,
+			faqRemark))
 		return
 	}
 	if b.permission.Load()&codec.PermWrite == 0 {
@@ -41,82 +52,105 @@ func (p *SendBackProcessor) Process(r *rpc.Request) {
 		return
 	}
 	raw, err := b.store.ReadRecord(h.Offset, nil)
+	var rec codec.Record
+	if err == nil {
+		rec, err = codec.ParseRecord(raw, true)
+	}
 	if err != nil {
-		r.ReplyError(codec.RespSystemError, fmt.Sprintf("look message by offset failed, %d", h.Offset))
+		r.ReplyError(codec.RespSystemError, fmt.Sprintf("look message by offset failed, %d (%v)", h.Offset, err))
 		return
 	}
-	rec, err := codec.ParseRecord(raw, false)
+	m, t, dead, err := p.message(r, &h, g, &rec)
 	if err != nil {
-		r.ReplyError(codec.RespSystemError, fmt.Sprintf("look message by offset failed, %d: %v", h.Offset, err))
+		var no *refusal
+		if errors.As(err, &no) {
+			r.ReplyError(no.code, no.remark)
+		} else {
+			r.ReplyError(codec.RespSystemError, err.Error())
+		}
 		return
 	}
-	m, dead, err := p.message(r, &h, g, &rec)
-	if err != nil {
-		r.ReplyError(codec.RespSystemError, err.Error())
-		return
-	}
-	put := b.store.Put(m)
+	put := b.store.Append(m)
 	if put.Status != store.PutOK {
-		_, why := putError(put)
+		_, why := putError(&put)
 		r.ReplyError(codec.RespSystemError, put.Status.String()+": "+why)
 		return
 	}
-	key := string(rec.Topic) + codec.TopicGroupSeparator + h.Group
-	if dead {
-		b.stats.Inc(stats.DLQPutNums, key, 1)
-	} else {
-		b.stats.Inc(stats.SendBackNums, key, 1)
+	b.countPut(t, m, &put, 0)
+	from, ok := rec.Property(codec.PropRetryTopic)
+	if !ok {
+		from = rec.Topic
 	}
-	b.stats.CountPut(1)
-	b.brokerPut.Add(1)
-	r.OK()
+	b.stats.SendBack(g.Name, string(from), r.Cmd.Get("Owner"), dead)
+	if dead {
+		b.log.Info("message is dead", "group", g.Name, "topic", string(from), "queueOffset", rec.QueueOffset,
+			"phyOffset", int64(rec.PhyOffset), "reconsumeTimes", rec.ReconsumeTimes)
+	}
+	b.replyDurable(r, put.EndOffset)
 }
 
-// message makes the copy that is put.
+// replyDurable answers code 0 once everything before end is as durable as promised.
+func (b *Broker) replyDurable(r *rpc.Request, end store.PhyOffset) {
+	d := r.Defer()
+	b.inflight.add()
+	done := func(status store.PutStatus) {
+		defer b.inflight.done()
+		answer := d.Response(codec.RespSuccess, "")
+		if status != store.PutOK {
+			answer.Code, answer.Remark = codec.RespSystemError, status.String()
+		}
+		_ = d.Reply(answer) // a closed connection needs no answer
+	}
+	if b.store.Durable(end, b.syncFlushTimeout(), done) {
+		b.inflight.done()
+		r.OK()
+	}
+}
+
+// message makes the copy that is put, and tells to which topic it goes in the end.
 func (p *SendBackProcessor) message(r *rpc.Request, h *codec.ConsumerSendMsgBackRequestHeader, g *group.Group,
-	rec *codec.Record) (m *codec.Message, dead bool, err error) {
+	rec *codec.Record) (m *codec.Message, t *topic.Topic, dead bool, err error) {
 	b := p.b
 	limit := g.Config.RetryMaxTimes
 	if r.Cmd.Version >= codec.Version349 && h.MaxReconsumeTimes != nil {
 		limit = *h.MaxReconsumeTimes
 	}
+	level := int(h.DelayLevel)
+	dead = rec.ReconsumeTimes >= limit || level < 0
+	name, queues := codec.RetryTopic(g.Name), int(g.Config.RetryQueueNums)
+	if dead {
+		name, queues = codec.DLQTopic(g.Name), 1
+	}
+	t, err = b.topics.CreateInSendBack(name, queues, codec.PermRead|codec.PermWrite, h.UnitMode && !dead, false)
+	if err != nil {
+		return nil, nil, dead, fmt.Errorf("topic[%s] not exist: %w", name, err)
+	}
+	if t.Config.Perm&codec.PermWrite == 0 && !dead {
+		return nil, nil, dead, &refusal{codec.RespNoPermission, fmt.Sprintf("the topic[%s] sending message is forbidden",
+			name)}
+	}
 	m = rec.Message()
-	m.Properties = append(make([]byte, 0, len(rec.Properties)+128), rec.Properties...)
-	if _, ok := m.Property(codec.PropRetryTopic); !ok {
-		m.Properties = codec.AppendProperty(m.Properties, codec.PropRetryTopic, rec.Topic)
+	props := make([]byte, 0, len(rec.Properties)+256)
+	props = codec.RemoveProperty(props, rec.Properties, codec.PropDelayTimeLevel, codec.PropRealTopic,
+		codec.PropRealQueueID)
+	if _, ok := rec.Property(codec.PropRetryTopic); !ok {
+		props = codec.AppendProperty(props, codec.PropRetryTopic, rec.Topic)
 	}
-	if _, ok := m.Property(codec.PropOriginMessageID); !ok {
-		m.Properties = codec.AppendProperty(m.Properties, codec.PropOriginMessageID, offsetMsgID(rec.StoreHost, rec.PhyOffset))
+	if _, ok := rec.Property(codec.PropOriginMessageID); !ok {
+		props = codec.AppendProperty(props, codec.PropOriginMessageID, offsetMsgID(rec.StoreHost, rec.PhyOffset))
 	}
-	m.Properties = codec.RemoveProperty(m.Properties[:0:len(m.Properties)], m.Properties, codec.PropDelayTimeLevel,
-		codec.PropRealTopic, codec.PropRealQueueID)
+	m.Properties = props
+	m.Topic, m.QueueID = t.Name, rand.Int32N(int32(queues))
 	m.ReconsumeTimes = rec.ReconsumeTimes + 1
 	m.StoreHost = b.storeHost
 	m.PreparedTransactionOffset = 0
-	m.WaitStoreMsgOK = true
-	level := int(h.DelayLevel)
-	if rec.ReconsumeTimes >= limit || level < 0 {
-		t, err := b.topics.CreateInSendBack(codec.DLQTopic(g.Name), 1, codec.PermRead|codec.PermWrite, false, false)
-		if err != nil {
-			return nil, false, fmt.Errorf("the dead letter topic cannot be made: %w", err)
+	if !dead {
+		if level == 0 {
+			level = retryDelayLevel + int(rec.ReconsumeTimes)
 		}
-		m.Topic, m.QueueID = t.Name, 0
-		return m, true, nil
+		level = b.schedule.Levels().Clamp(level)
+		m.Properties = codec.AppendProperty(m.Properties, codec.PropDelayTimeLevel, strconv.Itoa(level))
+		b.schedule.Rewrite(m, level)
 	}
-	t, err := b.topics.CreateInSendBack(codec.RetryTopic(g.Name), int(g.Config.RetryQueueNums),
-		codec.PermRead|codec.PermWrite, h.UnitMode, false)
-	if err != nil {
-		return nil, false, fmt.Errorf("topic[%s] not exist: %w", codec.RetryTopic(g.Name), err)
-	}
-	if t.Config.Perm&codec.PermWrite == 0 {
-		return nil, false, fmt.Errorf("the topic[%s] sending message is forbidden", t.Name)
-	}
-	if level == 0 {
-		level = retryDelayLevel + int(rec.ReconsumeTimes)
-	}
-	m.Topic, m.QueueID = t.Name, rand.Int32N(max(g.Config.RetryQueueNums, 1))
-	level = b.schedule.Levels().Clamp(level)
-	m.Properties = codec.AppendProperty(m.Properties, codec.PropDelayTimeLevel, strconv.Itoa(level))
-	b.schedule.Rewrite(m, level)
-	return m, false, nil
+	return m, t, dead, nil
 }

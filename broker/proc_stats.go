@@ -42,13 +42,15 @@ func (p *StatsProcessor) consumeStats(r *rpc.Request) {
 	}
 	b := p.b
 	topics := splitList(h.TopicList, ";")
-	if h.Topic != "" {
+	cg := b.consumers.Get(h.ConsumerGroup)
+	if len(topics) > 0 { // asked for by name: the subscription does not matter
+		cg = nil
+	} else if topics = b.offsets.TopicsOf(h.ConsumerGroup); h.Topic != "" {
 		topics = []string{h.Topic}
 	}
-	if len(topics) == 0 {
-		topics = b.offsets.TopicsOf(h.ConsumerGroup)
+	if cg != nil && len(cg.Subscriptions()) == 0 {
+		cg = nil
 	}
-	cg := b.consumers.Get(h.ConsumerGroup)
 	answer := &body.ConsumeStats{OffsetTable: map[body.MessageQueue]*body.OffsetWrapper{}}
 	for _, name := range topics {
 		t := b.topics.Get(name)
@@ -61,19 +63,14 @@ func (p *StatsProcessor) consumeStats(r *rpc.Request) {
 		for id := range t.Config.ReadQueueNums {
 			end := max(b.store.MaxOffset(name, id), 0)
 			at, _ := b.offsets.Query(h.ConsumerGroup, name, id)
-			pulled, ok := b.offsets.QueryPull(h.ConsumerGroup, name, id)
-			if !ok {
-				pulled = at
-			}
+			pulled, _ := b.offsets.QueryPull(h.ConsumerGroup, name, id)
 			o := &body.OffsetWrapper{BrokerOffset: end, ConsumerOffset: at, PullOffset: max(pulled, at)}
 			if at > 0 {
 				o.LastTimestamp = max(b.store.StoreTimeOf(name, id, at-1), 0)
 			}
 			answer.OffsetTable[b.queue(name, id)] = o
 		}
-		if v, ok := b.stats.View("GROUP_GET_NUMS", name+codec.TopicGroupSeparator+h.ConsumerGroup); ok && v.StatsMinute != nil {
-			answer.ConsumeTPS += v.StatsMinute.TPS
-		}
+		answer.ConsumeTPS += b.stats.GroupTPS(h.ConsumerGroup, name)
 	}
 	b.replyJSON(r, answer)
 }
@@ -94,6 +91,7 @@ func (p *StatsProcessor) brokerStats(r *rpc.Request) {
 // RuntimeInfo is the table of GET_BROKER_RUNTIME_INFO (spec store-behaviour.md §9).
 func (b *Broker) RuntimeInfo() map[string]string {
 	info := b.store.RuntimeInfo()
+	info["getTransferedTps"] = info["getTransferredTps"] // the spelling of mqadmin 4.9
 	b.stats.RuntimeInfo(info)
 	b.schedule.RuntimeInfo(info)
 	info["brokerActive"] = "true"

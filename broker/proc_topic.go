@@ -6,7 +6,7 @@ import (
 	"maps"
 	"strings"
 
-	"skylark/broker/topic"
+	"skylark/broker/stats"
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/reactor/rpc"
@@ -39,19 +39,6 @@ func (p *TopicProcessor) Process(r *rpc.Request) {
 	}
 }
 
-// refuse answers an error of the topic manager.
-func (p *TopicProcessor) refuse(r *rpc.Request, err error) {
-	var ne *codec.NameError
-	switch {
-	case errors.As(err, &ne), errors.Is(err, topic.ErrInvalid):
-		r.ReplyError(codec.RespInvalidParameter, err.Error())
-	case errors.Is(err, topic.ErrSystem):
-		r.ReplyError(codec.RespInvalidParameter, strings.TrimPrefix(err.Error(), topic.ErrSystem.Error()+": "))
-	default:
-		r.ReplyError(codec.RespSystemError, err.Error())
-	}
-}
-
 func (p *TopicProcessor) update(r *rpc.Request) {
 	var h codec.CreateTopicRequestHeader
 	if !r.Decode(&h, codec.RespInvalidParameter) {
@@ -67,16 +54,12 @@ func (p *TopicProcessor) update(r *rpc.Request) {
 	if h.TopicSysFlag != nil {
 		c.TopicSysFlag = *h.TopicSysFlag
 	}
-	var old map[string]string
-	if t := p.b.topics.Get(h.Topic); t != nil {
-		old = t.Config.Attributes
-	}
 	var err error
-	if c.Attributes, err = topic.AlterAttributes(old, h.Attributes); err == nil {
+	if c.Attributes, err = p.b.topics.AlterAttributes(p.b.topics.Get(h.Topic), h.Attributes); err == nil {
 		err = p.b.topics.Update(c)
 	}
 	if err != nil {
-		p.refuse(r, err)
+		p.b.replyError(r, err)
 		return
 	}
 	r.OK()
@@ -93,20 +76,16 @@ func (p *TopicProcessor) updateList(r *rpc.Request) {
 		if c == nil {
 			continue
 		}
-		var old map[string]string
-		if t := p.b.topics.Get(c.TopicName); t != nil {
-			old = t.Config.Attributes
-		}
-		attributes, err := topic.MergeAttributes(old, c.Attributes)
+		attributes, err := p.b.topics.MergeAttributes(p.b.topics.Get(c.TopicName), c.Attributes)
 		if err != nil {
-			p.refuse(r, err)
+			p.b.replyError(r, err)
 			return
 		}
 		c.Attributes = attributes
 		list = append(list, *c)
 	}
 	if err := p.b.topics.Update(list...); err != nil {
-		p.refuse(r, err)
+		p.b.replyError(r, err)
 		return
 	}
 	r.OK()
@@ -127,14 +106,7 @@ func (p *TopicProcessor) delete(r *rpc.Request) {
 		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("The topic[%s] is conflict with system topic.", h.Topic))
 		return
 	}
-	names := []string{h.Topic}
-	for _, g := range b.offsets.GroupsOf(h.Topic) {
-		for _, name := range []string{codec.PopRetryTopicV1(h.Topic, g), codec.PopRetryTopicV2(h.Topic, g)} {
-			if b.topics.Get(name) != nil {
-				names = append(names, name)
-			}
-		}
-	}
+	names := p.withRetryTopics(h.Topic)
 	if _, err := b.topics.Delete(names...); err != nil {
 		r.ReplyError(codec.RespSystemError, err.Error())
 		return
@@ -142,14 +114,34 @@ func (p *TopicProcessor) delete(r *rpc.Request) {
 	var errs []error
 	for _, name := range names {
 		b.offsets.DeleteTopic(name)
-		b.stats.DeleteTopic(name)
+		b.filters.DeleteTopic(name)
 		errs = append(errs, b.store.DeleteTopic(name))
+		b.hold.WakeTopic(name) // they are answered TOPIC_NOT_EXIST
+		if b.cfg.broker.AutoDeleteUnusedStats {
+			b.stats.DeleteTopic(name)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		r.ReplyError(codec.RespSystemError, err.Error())
 		return
 	}
 	r.OK()
+}
+
+// withRetryTopics are a topic and what its groups have as POP retry topics of it.
+func (p *TopicProcessor) withRetryTopics(name string) []string {
+	b, names := p.b, []string{name}
+	if !b.cfg.broker.ClearRetryTopicWhenDeleteTopic {
+		return names
+	}
+	for _, g := range b.offsets.GroupsOf(name) {
+		for _, retry := range []string{codec.PopRetryTopicV1(name, g), codec.PopRetryTopicV2(name, g)} {
+			if b.topics.Get(retry) != nil {
+				names = append(names, retry)
+			}
+		}
+	}
+	return names
 }
 
 func (p *TopicProcessor) get(r *rpc.Request) {
@@ -185,9 +177,7 @@ func (p *TopicProcessor) stats(r *rpc.Request) {
 		}
 		table.OffsetTable[b.queue(t.Name, id)] = o
 	}
-	if v, ok := b.stats.View("TOPIC_PUT_NUMS", t.Name); ok && v.StatsMinute != nil {
-		table.TopicPutTPS = v.StatsMinute.TPS
-	}
+	table.TopicPutTPS = b.stats.TPS(stats.TopicPutNums, t.Name)
 	b.replyJSON(r, &table)
 }
 

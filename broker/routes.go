@@ -14,17 +14,23 @@ type pools struct {
 	send, pull, litePull, query, heartbeat, clientManage, consumerManage, loadBalance, admin *rpc.Pool
 }
 
+// sendPoolName is the class whose queue is refused while the page cache is busy.
+const sendPoolName = "sendMessage"
+
 func (b *Broker) makePools() {
 	c := b.cfg.broker
 	pool := func(name string, workers, capacity int, wait int64) *rpc.Pool {
 		o := rpc.PoolOptions{Name: name, Workers: workers, Capacity: capacity}
 		if c.BrokerFastFailureEnable {
 			o.MaxWait = millis(wait)
+			if name == sendPoolName {
+				o.Stalled = b.store.PageCacheBusy
+			}
 		}
 		return b.server.NewPool(o)
 	}
 	b.pools = pools{
-		send: pool("sendMessage", c.SendMessageThreadPoolNums, c.SendThreadPoolQueueCapacity, c.WaitTimeMillsInSendQueue),
+		send: pool(sendPoolName, c.SendMessageThreadPoolNums, c.SendThreadPoolQueueCapacity, c.WaitTimeMillsInSendQueue),
 		pull: pool("pullMessage", c.PullMessageThreadPoolNums, c.PullThreadPoolQueueCapacity, c.WaitTimeMillsInPullQueue),
 		litePull: pool("litePullMessage", c.LitePullMessageThreadPoolNums, c.LitePullThreadPoolQueueCapacity,
 			c.WaitTimeMillsInLitePullQueue),
@@ -56,7 +62,7 @@ func (b *Broker) registerRoutes() {
 	b.server.Register(rpc.Route{Code: codec.ReqPullMessage, Processor: pull, Pool: p.pull, OnLoop: own.PullOnLoop})
 	b.server.Register(rpc.Route{Code: codec.ReqLitePullMessage, Processor: pull, Pool: p.litePull, OnLoop: own.PullOnLoop})
 	b.registerColdRoutes(route)
-	b.server.SetListener(rpc.ConnListener{Closed: b.connClosed})
+	b.server.SetListener(rpc.ConnListener{Opened: b.connOpened, Closed: b.connClosed})
 	b.server.SetAuthenticator(b.guardPort)
 }
 
@@ -112,3 +118,6 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 func (b *Broker) wakeQueue(q body.MessageQueue) {
 	b.hold.WakeQueue(hold.Key{Topic: q.Topic, QueueID: q.QueueID})
 }
+
+// RequestCodes are the codes this broker serves; docs/compat.md is checked against them.
+func (b *Broker) RequestCodes() []int { return b.server.Codes() }

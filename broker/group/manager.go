@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -17,8 +18,22 @@ import (
 	"skylark/internal/vfs"
 )
 
-// ErrNotExist: the group is unknown and may not be made automatically.
-var ErrNotExist = errors.New("group: no such group")
+// Errors of the manager.
+var (
+	// ErrNotExist: the group is unknown and may not be made automatically.
+	ErrNotExist = errors.New("group: no such group")
+	ErrInvalid  = errors.New("group: invalid configuration")
+	ErrTooMany  = errors.New("group: too many groups")
+)
+
+// Limits of the table.
+const (
+	// MaxAutoGroups is the number of groups from which none is made automatically any more; tools may go on. A group
+	// takes about 500 bytes.
+	MaxAutoGroups = 100_000
+	// MaxRetryQueueNums bounds the queues of a retry topic. Java takes any number.
+	MaxRetryQueueNums = 65535
+)
 
 // Group is a consumer group as it is configured now.
 type Group struct {
@@ -33,6 +48,7 @@ type Options struct {
 	Clock                       clock.Clock
 	Log                         *slog.Logger
 	AutoCreateSubscriptionGroup bool
+	EnableCreateSysGroup        bool // CID_RMQ_SYS_… are made even if AutoCreateSubscriptionGroup is off
 }
 
 // state is all that a change replaces.
@@ -54,7 +70,7 @@ type Manager struct {
 
 // systemGroups exist on every broker (Java init).
 var systemGroups = []string{codec.ToolsConsumerGroup, codec.FilterServerConsumerGroup, codec.SelfTestConsumerGroup,
-	codec.HTTPProxyGroup, codec.APIPullGroup, codec.APIPermissionGroup, codec.APIOwnerGroup}
+	codec.HTTPProxyGroup, codec.APIPullGroup, codec.APIPermissionGroup, codec.APIOwnerGroup, codec.TransGroup}
 
 // New makes the manager with the system groups.
 func New(o Options) *Manager {
@@ -62,12 +78,7 @@ func New(o Options) *Manager {
 	m.version.Timestamp = o.Clock.Millis()
 	st := &state{groups: map[string]*Group{}, forbidden: map[string]map[string]int32{}}
 	for _, name := range systemGroups {
-		c := body.NewSubscriptionGroupConfig(name)
-		switch name {
-		case codec.HTTPProxyGroup, codec.APIPullGroup, codec.APIPermissionGroup, codec.APIOwnerGroup:
-			c.ConsumeBroadcastEnable = true
-		}
-		st.groups[name] = &Group{Name: name, Config: *c}
+		st.groups[name] = &Group{Name: name, Config: *body.NewSubscriptionGroupConfig(name)}
 	}
 	m.state.Store(st)
 	return m
@@ -112,7 +123,7 @@ func (m *Manager) Find(name string) (*Group, error) {
 	if g := m.Get(name); g != nil {
 		return g, nil
 	}
-	if !m.o.AutoCreateSubscriptionGroup && !codec.IsSystemGroup(name) {
+	if !m.o.AutoCreateSubscriptionGroup && !(m.o.EnableCreateSysGroup && codec.IsSystemGroup(name)) {
 		return nil, fmt.Errorf("%w: %s (autoCreateSubscriptionGroup is off)", ErrNotExist, name)
 	}
 	if err := codec.ValidateGroup(name); err != nil {
@@ -122,6 +133,9 @@ func (m *Manager) Find(name string) (*Group, error) {
 	defer m.mu.Unlock()
 	if g := m.Get(name); g != nil {
 		return g, nil
+	}
+	if n := len(m.state.Load().groups); n >= MaxAutoGroups {
+		return nil, fmt.Errorf("%w: %w: there are %d, none is made automatically", ErrNotExist, ErrTooMany, n)
 	}
 	st := m.state.Load().clone()
 	g := &Group{Name: name, Config: *body.NewSubscriptionGroupConfig(name)}
@@ -172,11 +186,18 @@ func (m *Manager) publish(st *state) error {
 	return nil
 }
 
-// Update creates or changes groups as a tool asks. Names are checked.
+// Update creates or changes groups as a tool asks, all or none. The error is a *codec.NameError or ErrInvalid.
 func (m *Manager) Update(list ...*body.SubscriptionGroupConfig) error {
 	for _, c := range list {
 		if err := codec.ValidateGroup(c.GroupName); err != nil {
 			return err
+		}
+		if c.RetryQueueNums > MaxRetryQueueNums {
+			return fmt.Errorf("%w: retryQueueNums %d of group %s, at most %d", ErrInvalid, c.RetryQueueNums, c.GroupName,
+				MaxRetryQueueNums)
+		}
+		for key := range c.Attributes { // Java 5.3.3 knows none
+			return fmt.Errorf("%w: unsupported key: %s", ErrInvalid, strings.TrimLeft(key, "+-"))
 		}
 	}
 	m.mu.Lock()
@@ -207,10 +228,16 @@ func (m *Manager) Forbidden(group, topic string) bool {
 	return len(f) > 0 && f[group][topic]&readForbidden != 0
 }
 
-// SetForbidden changes that.
+// SetForbidden changes that. The group must exist.
 func (m *Manager) SetForbidden(group, topic string, forbidden bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.Get(group) == nil {
+		return fmt.Errorf("%w: %s", ErrNotExist, group)
+	}
+	if m.Forbidden(group, topic) == forbidden {
+		return nil
+	}
 	st := m.state.Load().clone()
 	topics := maps.Clone(st.forbidden[group])
 	if topics == nil {

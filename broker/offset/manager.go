@@ -224,6 +224,14 @@ func (q *queues) committed() (any bool) {
 	return any
 }
 
+// PulledTopics are the topics that a group has pulled since the start, sorted.
+func (m *Manager) PulledTopics(group string) (out []string) {
+	if t := (*m.groups.Load())[group]; t != nil {
+		out = slices.Sorted(maps.Keys(*t.table.Load()))
+	}
+	return out
+}
+
 // TopicsOf are the topics in which a group has offsets, sorted.
 func (m *Manager) TopicsOf(group string) (out []string) {
 	if t := (*m.groups.Load())[group]; t != nil {

@@ -7,8 +7,9 @@
 // config/delayOffset.json, as Java writes it.
 //
 // One goroutine serves all levels. It sleeps until the earliest due time, or until a message arrives in a level that
-// had none: an idle broker does nothing (Java polls every level every 100 ms to 1 s).
+// had none: an idle broker does nothing (Java polls every level every 100 ms).
 //
-// After a crash the offsets are up to one flush interval old, so what was delivered since is delivered once more:
-// at least once, as in Java. An offset is written only when what it skips is as durable as the store promises.
+// After a crash the offsets are up to one flush interval old, so what was delivered since is delivered once more: at
+// least once, as in Java. An offset is written only when what it skips has been flushed, also with ASYNC_FLUSH: the
+// waiting message was durable long ago, and a power cut must not take it between its two places.
 package schedule

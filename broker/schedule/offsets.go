@@ -1,132 +1,141 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"time"
 
 	"skylark/codec"
+	"skylark/codec/body"
 	"skylark/codec/fastjson"
-	"skylark/internal/vfs"
+	"skylark/internal/persist"
 	"skylark/store"
 )
 
 // offsetFile is config/delayOffset.json: level → queue offset.
 type offsetFile struct {
-	DataVersion struct {
-		Counter      int64 `json:"counter"`
-		StateVersion int64 `json:"stateVersion"`
-		Timestamp    int64 `json:"timestamp"`
-	} `json:"dataVersion"`
-	OffsetTable map[int]int64 `json:"offsetTable"`
-
-	saved time.Time
+	DataVersion body.DataVersion `json:"dataVersion"`
+	OffsetTable map[int]int64    `json:"offsetTable"`
 }
 
-// Load reads the offsets, from the backup if the file is missing or damaged. When both are damaged the error names
-// them: starting at 0 would deliver everything again.
+// snapshot is a state of the offsets on its way to the file.
+type snapshot struct {
+	table map[int]int64
+	end   codec.PhyOffset // of the last message that the offsets skip
+	since time.Time
+}
+
+// How long a snapshot waits to be flushed before it is looked at again, and before a warning.
+const (
+	flushPoll = 100 * time.Millisecond
+	flushWarn = time.Minute
+)
+
+// Load reads the offsets. What cannot be one is corrected; levels beyond today's table are kept in the file. The error
+// is that of package persist: with ErrDamaged every level starts at the begin of its queue.
 func (s *ScheduleMessageService) Load() error {
 	var f offsetFile
-	err := s.loadFrom(s.o.File, &f)
-	if err != nil {
-		first := err
-		if err = s.loadFrom(s.o.File+".bak", &f); err == nil && !errors.Is(first, fs.ErrNotExist) {
-			s.o.Log.Error("delay offsets read from the backup", "file", s.o.File, "error", first)
-		}
-		if errors.Is(first, fs.ErrNotExist) && errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("schedule: %s and its .bak are damaged: %w", s.o.File, errors.Join(first, err))
-		}
-	}
-	for lv, at := range f.OffsetTable {
-		if lv < 1 || at < 0 {
-			return fmt.Errorf("schedule: %s: offsetTable has level %d with offset %d", s.o.File, lv, at)
-		}
-		if lv < len(s.levels) {
-			s.levels[lv].offset.Store(at)
-		}
-	}
-	s.file = f
-	return nil
-}
-
-func (s *ScheduleMessageService) loadFrom(path string, f *offsetFile) error {
-	data, err := vfs.ReadFile(s.o.FS, path)
-	if err != nil {
+	if _, err := persist.Load(s.o.FS, s.o.File, &f, s.o.Log); err != nil {
 		return err
 	}
-	*f = offsetFile{}
-	if err := fastjson.Unmarshal(data, f); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	s.version = f.DataVersion
+	for lv, at := range f.OffsetTable {
+		switch {
+		case lv < 1 || at < 0:
+			s.o.Log.Warn("delay offset that cannot be one is dropped", "file", s.o.File, "level", lv, "offset", at)
+			s.dirty.Store(true)
+		case lv < len(s.levels):
+			s.levels[lv].offset.Store(at)
+		default: // what waits there is not delivered before the level is configured again
+			s.o.Log.Warn("delay offset of a level that messageDelayLevel does not have", "file", s.o.File, "level", lv)
+			s.beyond[lv] = at
+		}
 	}
 	return nil
 }
 
-func (s *ScheduleMessageService) untilSave() time.Duration {
-	return s.o.FlushInterval - s.o.Clock.Now().Sub(s.file.saved)
-}
-
-// Save writes the offsets if they changed, once what they skip is as durable as the store promises.
-func (s *ScheduleMessageService) Save() error {
-	s.saveMu.Lock()
-	defer s.saveMu.Unlock()
-	if !s.dirty.Swap(false) {
-		return nil
-	}
-	f := s.file
-	f.OffsetTable = map[int]int64{}
-	var end int64
-	for lv, at := range s.file.OffsetTable { // levels beyond today's table keep what waits in them
-		if lv >= len(s.levels) {
-			f.OffsetTable[lv] = at
-		}
+// snapshot takes the offsets as they are. The ends are read after the offsets, so they cover them.
+func (s *ScheduleMessageService) snapshot() *snapshot {
+	snap := &snapshot{table: map[int]int64{}, since: s.o.Clock.Now()}
+	for lv, at := range s.beyond {
+		snap.table[lv] = at
 	}
 	for lv := 1; lv < len(s.levels); lv++ {
 		if at := s.levels[lv].offset.Load(); at > 0 {
-			f.OffsetTable[lv] = at
+			snap.table[lv] = at
 		}
-		end = max(end, s.levels[lv].end.Load())
+		snap.end = max(snap.end, codec.PhyOffset(s.levels[lv].end.Load()))
 	}
-	if err := s.waitDurable(codec.PhyOffset(end)); err != nil {
+	return snap
+}
+
+// saveSome moves the saving on without waiting, and tells when to come again.
+func (s *ScheduleMessageService) saveSome() time.Duration {
+	now := s.o.Clock.Now()
+	if s.pending == nil {
+		if !s.dirty.Load() {
+			return idleSleep
+		}
+		if wait := s.o.FlushInterval - now.Sub(s.saved); wait > 0 {
+			return wait
+		}
+		s.dirty.Store(false)
+		s.pending = s.snapshot()
+		// With SYNC_FLUSH nobody else may ask for these bytes to be flushed.
+		s.o.Store.Durable(s.pending.end, 0, func(store.PutStatus) {})
+	}
+	if s.o.Store.FlushedWhere() < s.pending.end {
+		if waited := now.Sub(s.pending.since); waited > flushWarn {
+			s.o.Log.Warn("delay offsets wait for delivered messages to be flushed", "file", s.o.File, "waited", waited)
+			s.pending.since = now
+		}
+		return flushPoll
+	}
+	snap := s.pending
+	s.pending, s.saved = nil, now
+	if err := s.write(snap); err != nil {
 		s.dirty.Store(true)
-		return err
+		s.o.Log.Error("delay offsets not written", "file", s.o.File, "error", err)
 	}
-	f.DataVersion.Counter++
-	f.DataVersion.Timestamp = s.o.Clock.Millis()
-	f.saved = s.o.Clock.Now()
-	data, err := fastjson.MarshalPretty(f)
-	if err == nil {
-		err = vfs.WriteFileAtomic(s.o.FS, s.o.File, data, true)
-	}
-	if err != nil {
-		s.dirty.Store(true)
-		s.file.saved = f.saved // not at once again
+	return 0
+}
+
+func (s *ScheduleMessageService) write(snap *snapshot) error {
+	s.versionMu.Lock()
+	next := s.version.Next(s.o.Clock.Millis(), s.version.StateVersion)
+	s.versionMu.Unlock()
+	if err := persist.Save(s.o.FS, s.o.File, &offsetFile{DataVersion: next, OffsetTable: snap.table}); err != nil {
 		return fmt.Errorf("schedule: %w", err)
 	}
-	s.file = f
+	s.versionMu.Lock()
+	s.version = next
+	s.versionMu.Unlock()
 	return nil
 }
 
-func (s *ScheduleMessageService) waitDurable(end codec.PhyOffset) error {
-	ch := make(chan store.PutStatus, 1)
-	if s.o.Store.Durable(end, durableTimeout, func(st store.PutStatus) { ch <- st }) {
+// Save writes the offsets after Close, when the store has been closed too and everything is flushed.
+func (s *ScheduleMessageService) Save() error {
+	if s.pending == nil && !s.dirty.Load() {
 		return nil
 	}
-	if st := <-ch; st != store.PutOK {
-		return fmt.Errorf("schedule: delivered messages are not durable yet: %v", st)
+	snap := s.snapshot()
+	if flushed := s.o.Store.FlushedWhere(); flushed < snap.end {
+		return fmt.Errorf("schedule: delay offsets not written: messages up to %d were delivered, %d is flushed", snap.end,
+			flushed)
 	}
-	return nil
+	s.pending = nil
+	s.dirty.Store(false)
+	return s.write(snap)
 }
+
+// Offsets are the delivered offsets by level.
+func (s *ScheduleMessageService) Offsets() map[int]int64 { return s.snapshot().table }
 
 // JSON is the answer to GET_ALL_DELAY_OFFSET (45).
 func (s *ScheduleMessageService) JSON() ([]byte, error) {
-	s.saveMu.Lock()
-	f := s.file
-	s.saveMu.Unlock()
+	s.versionMu.Lock()
+	f := offsetFile{DataVersion: s.version}
+	s.versionMu.Unlock()
 	f.OffsetTable = s.Offsets()
 	return fastjson.Marshal(f)
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"skylark/codec"
+	"skylark/codec/body"
 	"skylark/internal/clock"
 	"skylark/internal/vfs"
 	"skylark/store"
@@ -20,8 +22,18 @@ type Store interface {
 	ReadRecord(p codec.PhyOffset, buf []byte) ([]byte, error)
 	Append(m *codec.Message) store.PutResult
 	Durable(end codec.PhyOffset, timeout time.Duration, done func(store.PutStatus)) bool
+	FlushedWhere() codec.PhyOffset
 	MinOffset(topic string, queueID int32) codec.QueueOffset
 	MaxOffset(topic string, queueID int32) codec.QueueOffset
+}
+
+// Delivery is a delayed message that went to its real topic.
+type Delivery struct {
+	Topic      string
+	QueueID    int32
+	Level      int
+	SizeBytes  int   // of its record
+	LateMillis int64 // how long after it was due
 }
 
 // Options of the service.
@@ -35,70 +47,76 @@ type Options struct {
 	FlushInterval time.Duration
 	Clock         clock.Clock
 	Log           *slog.Logger
-	// Delivered counts a message that went to its real topic.
-	Delivered func(topic string, level int, latenessMillis int64)
+	// Delivered counts; it is called by the service's goroutine.
+	Delivered func(Delivery)
 }
 
 // Limits of one turn of the service.
 const (
 	entriesPerRead = 64
-	// retryDelay is the pause of a level whose message could not be put (Java DELAY_FOR_A_PERIOD).
-	retryDelay = 500 * time.Millisecond
-	// durableTimeout bounds the wait before offsets are written.
-	durableTimeout = 10 * time.Second
+	// retryDelay is the pause of a level whose message could not be put (Java DELAY_FOR_A_WHILE).
+	retryDelay = 100 * time.Millisecond
+	// complainInterval is the least distance of two log lines about the same level.
+	complainInterval = 30 * time.Second
+	// maxKeptBuffer bounds the record buffer that is kept for the next message.
+	maxKeptBuffer = 256 << 10
 )
 
 // ScheduleMessageService delivers what is due.
 type ScheduleMessageService struct {
 	o      Options
 	levels []level
+	beyond map[int]int64 // offsets of levels that are not in the table
 	wake   chan struct{}
 	stop   chan struct{}
 	done   chan struct{}
+	closed sync.Once
+	began  bool
 	dirty  atomic.Bool
-	saveMu sync.Mutex
-	file   offsetFile
-	buf    []byte
+
+	// The goroutine's own.
+	pending *snapshot
+	saved   time.Time
+	buf     []byte
+
+	versionMu sync.Mutex
+	version   body.DataVersion
 }
 
 // level is the state of one delay level. offset and end are read by other goroutines.
 type level struct {
-	offset  atomic.Int64 // queue offset of the next message to deliver
-	arrived atomic.Bool  // something came since the level was found empty
-	end     atomic.Int64 // physical offset that has to be durable before offset may be written
-	next    int64        // due time of the message at offset in ms, 0 = none known
-	late    atomic.Int64 // ms that the last delivery was late
-	_       [16]byte     // the levels are updated by different goroutines
+	offset     atomic.Int64 // queue offset of the next message to deliver
+	arrived    atomic.Bool  // something came since the level was found empty
+	end        atomic.Int64 // physical offset that has to be flushed before offset may be written
+	next       int64        // due time of the message at offset in ms, 0 = none known
+	late       atomic.Int64 // ms that the last delivery was late
+	complained int64        // ms, the last log line
+	_          [8]byte      // the levels are updated by different goroutines
 }
 
 // New makes the service; Load and Start follow.
 func New(o Options) *ScheduleMessageService {
 	if o.Delivered == nil {
-		o.Delivered = func(string, int, int64) {}
+		o.Delivered = func(Delivery) {}
 	}
 	if o.FlushInterval <= 0 {
 		o.FlushInterval = 10 * time.Second
 	}
-	return &ScheduleMessageService{o: o, levels: make([]level, o.Levels.Max()+1), wake: make(chan struct{}, 1),
-		stop: make(chan struct{}), done: make(chan struct{})}
+	return &ScheduleMessageService{o: o, levels: make([]level, o.Levels.Max()+1), beyond: map[int]int64{},
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 }
 
 // Levels is the table in force.
 func (s *ScheduleMessageService) Levels() Levels { return s.o.Levels }
 
-// Rewrite turns a put with a delay level into one of the schedule topic. The properties get a new array.
+// Rewrite turns a put with a delay level into one of the schedule topic: the level as it counts, without the request
+// for a timer that a level replaces (Java transformDelayLevelMessage). The properties get a new array.
 func (s *ScheduleMessageService) Rewrite(m *codec.Message, lv int) {
-	asked := lv
 	lv = s.o.Levels.Clamp(lv)
 	props := make([]byte, 0, len(m.Properties)+len(m.Topic)+48)
-	drop := []string{codec.PropRealTopic, codec.PropRealQueueID}
-	if lv != asked {
-		drop = append(drop, codec.PropDelayTimeLevel)
-	}
-	props = codec.RemoveProperty(props, m.Properties, drop...)
-	if lv != asked {
-		props = codec.AppendProperty(props, codec.PropDelayTimeLevel, strconv.Itoa(lv))
-	}
+	props = codec.RemoveProperty(props, m.Properties, codec.PropRealTopic, codec.PropRealQueueID, codec.PropDelayTimeLevel,
+		codec.PropTimerDeliverMs, codec.PropTimerDelaySec, codec.PropTimerDelayMs)
+	props = codec.AppendProperty(props, codec.PropDelayTimeLevel, strconv.Itoa(lv))
 	props = codec.AppendProperty(props, codec.PropRealTopic, m.Topic)
 	props = codec.AppendProperty(props, codec.PropRealQueueID, strconv.Itoa(int(m.QueueID)))
 	m.Properties, m.Topic, m.QueueID = props, codec.ScheduleTopic, int32(lv-1)
@@ -108,7 +126,7 @@ func (s *ScheduleMessageService) Rewrite(m *codec.Message, lv int) {
 func (s *ScheduleMessageService) Start() {
 	for lv := 1; lv < len(s.levels); lv++ {
 		l := &s.levels[lv]
-		lo, hi := s.o.Store.MinOffset(codec.ScheduleTopic, int32(lv-1)), s.o.Store.MaxOffset(codec.ScheduleTopic, int32(lv-1))
+		lo, hi := s.bounds(lv)
 		if at := codec.QueueOffset(l.offset.Load()); at < lo || at > hi {
 			to := min(max(at, lo), hi)
 			s.o.Log.Warn("delay offset is outside its queue", "level", lv, "offset", int64(at), "min", int64(lo),
@@ -117,7 +135,13 @@ func (s *ScheduleMessageService) Start() {
 		}
 		l.arrived.Store(true)
 	}
+	s.saved = s.o.Clock.Now()
+	s.began = true
 	go s.run()
+}
+
+func (s *ScheduleMessageService) bounds(lv int) (lo, hi codec.QueueOffset) {
+	return s.o.Store.MinOffset(codec.ScheduleTopic, int32(lv-1)), s.o.Store.MaxOffset(codec.ScheduleTopic, int32(lv-1))
 }
 
 func (s *ScheduleMessageService) setOffset(l *level, at int64) {
@@ -128,24 +152,13 @@ func (s *ScheduleMessageService) setOffset(l *level, at int64) {
 // Arrived is told by the reput service that a message came to a queue of the schedule topic.
 func (s *ScheduleMessageService) Arrived(queueID int32) {
 	lv := int(queueID) + 1
-	if lv >= len(s.levels) || s.levels[lv].arrived.Swap(true) {
+	if lv < 1 || lv >= len(s.levels) || s.levels[lv].arrived.Swap(true) {
 		return
 	}
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// Offsets are the delivered offsets by level, for runtime info and slaves.
-func (s *ScheduleMessageService) Offsets() map[int]int64 {
-	out := map[int]int64{}
-	for lv := 1; lv < len(s.levels); lv++ {
-		if at := s.levels[lv].offset.Load(); at > 0 {
-			out[lv] = at
-		}
-	}
-	return out
 }
 
 // LateMillis is how late the last delivery of a level was.
@@ -162,20 +175,13 @@ func (s *ScheduleMessageService) run() {
 	defer timer.Stop()
 	for {
 		sleep := s.deliverDue()
-		if s.dirty.Load() {
-			sleep = min(sleep, s.untilSave())
-		}
+		sleep = min(sleep, s.saveSome())
 		timer.Reset(sleep)
 		select {
 		case <-s.stop:
 			return
 		case <-s.wake:
 		case <-timer.C:
-		}
-		if s.dirty.Load() && s.untilSave() <= 0 {
-			if err := s.Save(); err != nil {
-				s.o.Log.Error("delay offsets not written", "file", s.o.File, "error", err)
-			}
 		}
 	}
 }
@@ -218,9 +224,12 @@ func (s *ScheduleMessageService) deliverLevel(lv int, l *level, now int64) bool 
 	entries := s.o.Store.QueueEntries(codec.ScheduleTopic, int32(lv-1), at, entriesPerRead)
 	if len(entries) == 0 {
 		l.next = 0
-		if lo := s.o.Store.MinOffset(codec.ScheduleTopic, int32(lv-1)); at < lo { // retention was faster
+		if lo, hi := s.bounds(lv); at < lo { // retention was faster
+			s.o.Log.Warn("delayed messages expired before they were due", "level", lv, "offset", int64(at), "min", int64(lo))
 			s.setOffset(l, int64(lo))
 			return true
+		} else if at > hi { // the topic was made anew
+			s.setOffset(l, int64(hi))
 		}
 		return false
 	}
@@ -233,9 +242,12 @@ func (s *ScheduleMessageService) deliverLevel(lv int, l *level, now int64) bool 
 			l.next = due
 			return false
 		}
-		if err := s.deliver(lv, l, e, now); err != nil {
-			s.o.Log.Error("delayed message not delivered, will be tried again", "level", lv,
-				"queueOffset", int64(at)+int64(i), "phyOffset", int64(e.PhyOffset), "error", err)
+		if err := s.deliver(lv, l, e, now-due); err != nil {
+			if now-l.complained >= complainInterval.Milliseconds() {
+				l.complained = now
+				s.o.Log.Error("delayed message not delivered, will be tried again", "level", lv,
+					"queueOffset", int64(at)+int64(i), "phyOffset", int64(e.PhyOffset), "error", err)
+			}
 			l.next = now + retryDelay.Milliseconds()
 			return false
 		}
@@ -247,53 +259,58 @@ func (s *ScheduleMessageService) deliverLevel(lv int, l *level, now int64) bool 
 	return true
 }
 
-// deliver puts the message at e to its real topic. A record that is gone or damaged is skipped.
-func (s *ScheduleMessageService) deliver(lv int, l *level, e store.QueueEntry, now int64) error {
+// deliver puts the message at e to its real topic. A record that is gone, damaged or has no place to go is skipped;
+// whatever may get better is an error.
+func (s *ScheduleMessageService) deliver(lv int, l *level, e store.QueueEntry, late int64) error {
+	skip := func(why string, err error) error {
+		s.o.Log.Error("delayed message skipped: "+why, "level", lv, "phyOffset", int64(e.PhyOffset), "error", err)
+		return nil
+	}
 	raw, err := s.o.Store.ReadRecord(e.PhyOffset, s.buf)
-	if err != nil {
-		s.o.Log.Warn("delayed message is gone", "level", lv, "phyOffset", int64(e.PhyOffset), "error", err)
-		return nil
+	switch {
+	case errors.Is(err, store.ErrNotFound), store.IsCorrupt(err), codec.IsCorrupt(err):
+		return skip("its record is gone", err)
+	case err != nil:
+		return err
 	}
-	s.buf = raw
-	rec, err := codec.ParseRecord(raw, false)
-	if err != nil {
-		s.o.Log.Error("delayed message is damaged, skipped", "level", lv, "phyOffset", int64(e.PhyOffset), "error", err)
-		return nil
+	if s.buf = raw; cap(raw) > maxKeptBuffer {
+		s.buf = nil
 	}
-	m, err := real(&rec)
+	rec, err := codec.ParseRecord(raw, true)
 	if err != nil {
-		s.o.Log.Error("delayed message has no place to go, skipped", "level", lv, "phyOffset", int64(e.PhyOffset),
-			"error", err)
-		return nil
+		return skip("its record is damaged", err)
+	}
+	m, err := original(&rec)
+	if err != nil {
+		return skip("it has no place to go", err)
 	}
 	if m.Topic == codec.HalfTopic {
-		s.o.Log.Error("delayed half message discarded", "level", lv, "phyOffset", int64(e.PhyOffset))
-		return nil
+		return skip("half messages have no delay", nil)
 	}
 	put := s.o.Store.Append(m)
 	switch put.Status {
 	case store.PutOK:
 		l.end.Store(int64(put.EndOffset))
-		s.o.Delivered(m.Topic, lv, now-e.TagsCode)
+		s.o.Delivered(Delivery{Topic: m.Topic, QueueID: m.QueueID, Level: lv, SizeBytes: int(put.EndOffset - put.PhyOffset),
+			LateMillis: late})
 		return nil
 	case store.MessageIllegal, store.PropertiesSizeExceeded:
-		s.o.Log.Error("delayed message refused by the store, skipped", "topic", m.Topic, "status", put.Status, "error", put.Err)
-		return nil
+		return skip("the store refuses it", put.Err)
 	default:
 		return fmt.Errorf("%v: %w", put.Status, put.Err)
 	}
 }
 
-// real makes the message for the real topic and queue. The properties stay as stored, DELAY, REAL_TOPIC and REAL_QID
-// among them: Java's consumers see them too.
-func real(rec *codec.Record) (*codec.Message, error) {
+// original makes the message for the real topic and queue. The properties stay as stored, DELAY, REAL_TOPIC and
+// REAL_QID among them: Java's consumers see them too.
+func original(rec *codec.Record) (*codec.Message, error) {
 	topic, ok := rec.Property(codec.PropRealTopic)
 	if !ok {
 		return nil, fmt.Errorf("property %s is missing", codec.PropRealTopic)
 	}
 	queue, _ := rec.Property(codec.PropRealQueueID)
 	queueID, err := strconv.ParseInt(string(queue), 10, 32)
-	if err != nil {
+	if err != nil || queueID < 0 {
 		return nil, fmt.Errorf("property %s is %q", codec.PropRealQueueID, queue)
 	}
 	m := &codec.Message{Topic: string(topic), QueueID: int32(queueID), Flag: rec.Flag, SysFlag: rec.SysFlag,
@@ -305,9 +322,12 @@ func real(rec *codec.Record) (*codec.Message, error) {
 	return m, nil
 }
 
-// Close stops the delivery and writes the offsets.
-func (s *ScheduleMessageService) Close() error {
-	close(s.stop)
-	<-s.done
-	return s.Save()
+// Close stops the delivery; Save follows once the store is closed. It may be called without Start, and twice.
+func (s *ScheduleMessageService) Close() {
+	s.closed.Do(func() {
+		close(s.stop)
+		if s.began {
+			<-s.done
+		}
+	})
 }

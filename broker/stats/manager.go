@@ -2,7 +2,7 @@ package stats
 
 import (
 	"maps"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,60 +12,83 @@ import (
 	"skylark/internal/clock"
 )
 
-// Names of statistics (Java BrokerStatsManager, Stats). Group keys are "topic@group", queue keys "topic@queue@group".
+// Names of statistics (Java BrokerStatsManager, Stats) and their keys.
 const (
-	TopicPutNums    = "TOPIC_PUT_NUMS"
-	TopicPutSize    = "TOPIC_PUT_SIZE"
-	GroupGetNums    = "GROUP_GET_NUMS"
-	GroupGetSize    = "GROUP_GET_SIZE"
-	GroupGetLatency = "GROUP_GET_LATENCY"
-	SendBackNums    = "SNDBCK_PUT_NUMS"
-	DLQPutNums      = "DLQ_PUT_NUMS"
-	BrokerPutNums   = "BROKER_PUT_NUMS"
+	TopicPutNums    = "TOPIC_PUT_NUMS"    // topic
+	TopicPutSize    = "TOPIC_PUT_SIZE"    // topic
+	TopicPutLatency = "TOPIC_PUT_LATENCY" // queueId@topic
+	GroupGetNums    = "GROUP_GET_NUMS"    // topic@group
+	GroupGetSize    = "GROUP_GET_SIZE"    // topic@group
+	GroupGetLatency = "GROUP_GET_LATENCY" // queueId@topic@group, or topic@group without enableDetailStat
+	QueuePutNums    = "QUEUE_PUT_NUMS"    // topic@queueId; of the schedule topic alone, as in Java
+	QueuePutSize    = "QUEUE_PUT_SIZE"    // topic@queueId
+	QueueGetNums    = "QUEUE_GET_NUMS"    // topic@queueId@group
+	QueueGetSize    = "QUEUE_GET_SIZE"    // topic@queueId@group
+	SendBackNums    = "SNDBCK_PUT_NUMS"   // topic@group
+	SendBackToDLQ   = "SNDBCK2DLQ_TIMES"  // owner@topic@group@SEND_BACK_TO_DLQ
+	BrokerPutNums   = "BROKER_PUT_NUMS"   // cluster name, as the next three
 	BrokerGetNums   = "BROKER_GET_NUMS"
+	BrokerPutOwn    = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
+	BrokerGetOwn    = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
+	ChannelActivity = "CHANNEL_ACTIVITY" // CONNECT, CLOSE, IDLE, EXCEPTION
 )
 
 // Rhythms of the samples.
 const (
-	secondsRhythm = 10 * time.Second
-	minutesPer    = 60  // × 10 s = 10 min
-	hoursPer      = 360 // × 10 s = 1 h
+	sampleInterval = 10 * time.Second
+	minutesPer     = 60  // × 10 s = 10 min
+	hoursPer       = 360 // × 10 s = 1 h
 )
 
-// MaxItems bounds the counters; beyond it new keys share one counter that is shown nowhere.
+// MaxItems bounds the counters, 200 bytes each and 700 more while they move; beyond it new keys share one counter that
+// is shown nowhere.
 const MaxItems = 1 << 20
 
-type groupKey struct{ topic, group string }
-
-type groupItem struct{ nums, size *item }
+// Options of the manager.
+type Options struct {
+	Clock clock.Clock
+	// Cluster is the key of the broker-wide counters, as in Java.
+	Cluster string
+	// Detail counts by queue where Java does (enableDetailStat).
+	Detail bool
+}
 
 // Manager keeps all counters of a broker.
 type Manager struct {
-	clock   clock.Clock
-	cluster string
-	mu      sync.Mutex
-	items   map[string]map[string]*item // name → key
-	count   int
-	groups  atomic.Pointer[map[groupKey]groupItem]
-	spare   *item
-	stop    chan struct{}
-	done    chan struct{}
-	ticks   int
-	totals  totals
+	o      Options
+	mu     sync.Mutex
+	items  map[string]map[string]*item // name → key
+	count  int
+	ticks  *ticks
+	spare  *item
+	totals totals
+	groups atomic.Pointer[map[string]*groupTopics]
+
+	put, get, putOwn, getOwn *Counter
+
+	stop, done chan struct{}
 }
 
-// New makes the manager; Start begins to sample. cluster is the key of the broker-wide counters, as in Java.
-func New(ck clock.Clock, cluster string) *Manager {
-	m := &Manager{clock: ck, cluster: cluster, items: map[string]map[string]*item{}, spare: newItem(0)}
-	m.groups.Store(&map[groupKey]groupItem{})
-	m.totals.init(ck.Millis())
+// groupTopics are a group's counters by topic, copy-on-write.
+type groupTopics struct {
+	table atomic.Pointer[map[string]*GroupGet]
+}
+
+// New makes the manager; Start begins to sample.
+func New(o Options) *Manager {
+	now := o.Clock.Millis()
+	m := &Manager{o: o, items: map[string]map[string]*item{}, spare: &item{}, ticks: newTicks(now)}
+	m.groups.Store(&map[string]*groupTopics{})
+	m.put, m.get = m.Counter(BrokerPutNums, o.Cluster), m.Counter(BrokerGetNums, o.Cluster)
+	m.putOwn, m.getOwn = m.Counter(BrokerPutOwn, o.Cluster), m.Counter(BrokerGetOwn, o.Cluster)
+	m.totals.init(now)
 	return m
 }
 
 // Start samples every 10 s until Close.
 func (m *Manager) Start() {
 	m.stop, m.done = make(chan struct{}), make(chan struct{})
-	t := m.clock.NewTicker(secondsRhythm)
+	t := m.o.Clock.NewTicker(sampleInterval)
 	go func() {
 		defer close(m.done)
 		defer t.Stop()
@@ -89,29 +112,22 @@ func (m *Manager) Close() {
 	}
 }
 
-// Sample takes one sample of everything: the 10 s rhythm.
+// Sample notes all counters: the 10 s rhythm.
 func (m *Manager) Sample() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.clock.Millis()
-	m.ticks++
+	now := m.o.Clock.Millis()
+	m.ticks.turn(now)
 	for _, table := range m.items {
 		for _, it := range table {
-			s := it.sample(now)
-			it.minute.add(s)
-			if m.ticks%minutesPer == 0 {
-				it.hour.add(s)
-			}
-			if m.ticks%hoursPer == 0 {
-				it.day.add(s)
-			}
+			it.sample(m.ticks)
 		}
 	}
-	m.totals.sample(now)
+	m.totals.sample(now, m.putOwn.Load(), m.getOwn.Load())
 }
 
 // item finds or makes a counter; mu is held.
-func (m *Manager) item(name, key string) *item {
+func (m *Manager) item(name, key, topic, group string) *item {
 	table := m.items[name]
 	if table == nil {
 		table = map[string]*item{}
@@ -123,66 +139,165 @@ func (m *Manager) item(name, key string) *item {
 			return m.spare
 		}
 		m.count++
-		it = newItem(m.clock.Millis())
+		it = &item{topic: topic, group: group}
 		table[key] = it
 	}
 	return it
 }
 
-// Counter is the counter of a name and key, to be added to without a lookup.
+// Counter is the counter of a name and key that belong to no topic and no group.
 func (m *Manager) Counter(name, key string) *Counter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &m.item(name, key).sum
+	return &m.item(name, key, "", "").Counter
 }
 
-// TopicPut are the counters of messages and bytes put to a topic.
-func (m *Manager) TopicPut(topic string) (nums, bytes *Counter) {
+func (m *Manager) of(name, key, topic, group string) *Counter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &m.item(TopicPutNums, topic).sum, &m.item(TopicPutSize, topic).sum
+	return &m.item(name, key, topic, group).Counter
 }
 
-// GroupGet counts messages and bytes that a group got of a topic. It takes no lock and allocates nothing once the
-// pair is known.
-func (m *Manager) GroupGet(group, topic string, n, bytes int) {
-	k := groupKey{topic, group}
-	it, ok := (*m.groups.Load())[k]
-	if !ok {
-		it = m.addGroup(k)
+func join(parts ...string) string {
+	out := parts[0]
+	for _, p := range parts[1:] {
+		out += codec.TopicGroupSeparator + p
 	}
-	it.nums.sum.Add(int64(n))
-	it.size.sum.Add(int64(bytes))
+	return out
 }
 
-func (m *Manager) addGroup(k groupKey) groupItem {
+// TopicPut counts what is put to one topic. Its counters are made at the first put.
+type TopicPut struct {
+	m           *Manager
+	topic       string
+	once        sync.Once
+	nums, bytes *Counter
+	latency     queues
+}
+
+// TopicPut makes the counting of a topic, to be kept with it.
+func (m *Manager) TopicPut(topic string) *TopicPut { return &TopicPut{m: m, topic: topic} }
+
+func (p *TopicPut) init() {
+	p.nums, p.bytes = p.m.of(TopicPutNums, p.topic, p.topic, ""), p.m.of(TopicPutSize, p.topic, p.topic, "")
+}
+
+// Count counts one put of messages to a queue. It allocates nothing once the queue is known.
+func (p *TopicPut) Count(queueID int32, messages, sizeBytes int, latencyMillis int64) {
+	p.once.Do(p.init)
+	p.nums.Add(int64(messages))
+	p.bytes.Add(int64(sizeBytes))
+	p.latency.at(queueID, func() *Counter {
+		return p.m.of(TopicPutLatency, join(strconv.Itoa(int(queueID)), p.topic), p.topic, "")
+	}).Add(latencyMillis)
+}
+
+// GroupGet counts what one group gets of one topic.
+type GroupGet struct {
+	m            *Manager
+	topic, group string
+	nums, bytes  *Counter
+	latency      queues
+}
+
+// GroupGet finds or makes the counters of a group and a topic. It takes no lock and allocates nothing once they are
+// known.
+func (m *Manager) GroupGet(group, topic string) *GroupGet {
+	if t := (*m.groups.Load())[group]; t != nil {
+		if g := (*t.table.Load())[topic]; g != nil {
+			return g
+		}
+	}
+	return m.addGroup(group, topic)
+}
+
+func (m *Manager) addGroup(group, topic string) *GroupGet {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old := *m.groups.Load()
-	if it, ok := old[k]; ok {
-		return it
+	groups := *m.groups.Load()
+	t := groups[group]
+	if t == nil {
+		t = &groupTopics{}
+		t.table.Store(&map[string]*GroupGet{})
+		next := maps.Clone(groups)
+		next[group] = t
+		m.groups.Store(&next)
 	}
-	key := k.topic + codec.TopicGroupSeparator + k.group
-	it := groupItem{m.item(GroupGetNums, key), m.item(GroupGetSize, key)}
-	table := maps.Clone(old)
-	table[k] = it
-	m.groups.Store(&table)
-	return it
+	if g := (*t.table.Load())[topic]; g != nil {
+		return g
+	}
+	key := join(topic, group)
+	g := &GroupGet{m: m, topic: topic, group: group, nums: &m.item(GroupGetNums, key, topic, group).Counter,
+		bytes: &m.item(GroupGetSize, key, topic, group).Counter}
+	if m.count >= MaxItems {
+		return g // what is shown nowhere is not remembered either
+	}
+	next := maps.Clone(*t.table.Load())
+	next[topic] = g
+	t.table.Store(&next)
+	return g
 }
 
-// Inc counts a value of a rare kind (send-back, dead letter, latency).
-func (m *Manager) Inc(name, key string, n int64) {
-	m.mu.Lock()
-	it := m.item(name, key)
-	m.mu.Unlock()
-	it.add(n)
+// Count counts one answer with messages of a queue. It allocates nothing once the queue is known.
+func (g *GroupGet) Count(queueID int32, messages, sizeBytes int, latencyMillis int64) {
+	g.nums.Add(int64(messages))
+	g.bytes.Add(int64(sizeBytes))
+	if !g.m.o.Detail {
+		queueID = 0
+	}
+	g.latency.at(queueID, func() *Counter {
+		key := join(g.topic, g.group)
+		if g.m.o.Detail {
+			key = join(strconv.Itoa(int(queueID)), key)
+		}
+		return g.m.of(GroupGetLatency, key, g.topic, g.group)
+	}).Add(latencyMillis)
 }
 
-// BrokerPut and BrokerGet are the broker-wide counters of messages.
-func (m *Manager) BrokerPut() *Counter { return m.Counter(BrokerPutNums, m.cluster) }
+// CountPut counts messages for the broker; system tells that they went to a topic of its own.
+func (m *Manager) CountPut(messages int, system bool) {
+	m.put.sum.Add(int64(messages)) // Java counts no times here
+	if !system {
+		m.putOwn.sum.Add(int64(messages))
+	}
+}
 
-// BrokerGet counts messages handed to consumers.
-func (m *Manager) BrokerGet() *Counter { return m.Counter(BrokerGetNums, m.cluster) }
+// CountGet counts messages handed to consumers.
+func (m *Manager) CountGet(messages int, system bool) {
+	m.get.sum.Add(int64(messages))
+	if !system {
+		m.getOwn.sum.Add(int64(messages))
+	}
+}
+
+// SendBack counts a message that a group gave back, or gave up (dead). owner is the account's, "" for none.
+func (m *Manager) SendBack(group, topic, owner string, dead bool) {
+	m.of(SendBackNums, join(topic, group), topic, group).Add(1)
+	if dead {
+		if owner == "" {
+			owner = "null" // as Java writes it
+		}
+		m.of(SendBackToDLQ, join(owner, topic, group, "SEND_BACK_TO_DLQ"), topic, group).Add(1)
+	}
+}
+
+// QueuePut counts a put to one queue of the schedule topic.
+func (m *Manager) QueuePut(topic string, queueID int32, messages, sizeBytes int) {
+	if m.o.Detail {
+		key := join(topic, strconv.Itoa(int(queueID)))
+		m.of(QueuePutNums, key, topic, "").Add(int64(messages))
+		m.of(QueuePutSize, key, topic, "").Add(int64(sizeBytes))
+	}
+}
+
+// QueueGet counts a delivery from one queue of the schedule topic.
+func (m *Manager) QueueGet(group, topic string, queueID int32, messages, sizeBytes int) {
+	if m.o.Detail {
+		key := join(topic, strconv.Itoa(int(queueID)), group)
+		m.of(QueueGetNums, key, topic, group).Add(int64(messages))
+		m.of(QueueGetSize, key, topic, group).Add(int64(sizeBytes))
+	}
+}
 
 // View is the answer to VIEW_BROKER_STATS_DATA; ok is false for what was never counted.
 func (m *Manager) View(name, key string) (v body.BrokerStatsData, ok bool) {
@@ -192,39 +307,58 @@ func (m *Manager) View(name, key string) (v body.BrokerStatsData, ok bool) {
 	if it == nil {
 		return v, false
 	}
-	v.StatsMinute, v.StatsHour, v.StatsDay = it.minute.view(), it.hour.view(), it.day.view()
-	return v, true
+	return it.data(m.ticks, m.o.Clock.Millis()), true
 }
 
-// DeleteTopic and DeleteGroup forget the counters of what was deleted.
+// TPS is the rate of the last minute, 0 for what was never counted.
+func (m *Manager) TPS(name, key string) float64 {
+	v, ok := m.View(name, key)
+	if !ok {
+		return 0
+	}
+	return v.StatsMinute.TPS
+}
+
+// GroupTPS is the rate at which a group gets messages of a topic.
+func (m *Manager) GroupTPS(group, topic string) float64 {
+	return m.TPS(GroupGetNums, join(topic, group))
+}
+
+// Items is the number of counters.
+func (m *Manager) Items() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count
+}
+
+// DeleteTopic forgets the counters of a topic that was deleted.
 func (m *Manager) DeleteTopic(topic string) {
-	m.forget(func(key string) bool {
-		first, _, _ := strings.Cut(key, codec.TopicGroupSeparator)
-		return first == topic
-	}, func(k groupKey) bool { return k.topic == topic })
+	m.forget(func(t, _ string) bool { return t == topic })
 }
 
 // DeleteGroup forgets a group's counters.
 func (m *Manager) DeleteGroup(group string) {
-	m.forget(func(key string) bool { return strings.HasSuffix(key, codec.TopicGroupSeparator+group) },
-		func(k groupKey) bool { return k.group == group })
+	m.forget(func(_, g string) bool { return g == group })
 }
 
-func (m *Manager) forget(key func(string) bool, pair func(groupKey) bool) {
+func (m *Manager) forget(match func(topic, group string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, table := range m.items {
-		if name == BrokerPutNums || name == BrokerGetNums {
-			continue
-		}
-		for k := range table {
-			if key(k) {
-				delete(table, k)
+	for _, table := range m.items {
+		for key, it := range table {
+			if it.topic != "" && match(it.topic, it.group) {
+				delete(table, key)
 				m.count--
 			}
 		}
 	}
 	groups := maps.Clone(*m.groups.Load())
-	maps.DeleteFunc(groups, func(k groupKey, _ groupItem) bool { return pair(k) })
+	for group, t := range groups {
+		rest := maps.Clone(*t.table.Load())
+		maps.DeleteFunc(rest, func(topic string, _ *GroupGet) bool { return match(topic, group) })
+		if t.table.Store(&rest); len(rest) == 0 {
+			delete(groups, group)
+		}
+	}
 	m.groups.Store(&groups)
 }

@@ -21,6 +21,9 @@ func (m *Manager) CreateInSend(r CreateRequest) (*Topic, error) {
 	if err := codec.ValidateTopic(r.Topic); err != nil {
 		return nil, err
 	}
+	if codec.IsSendForbidden(r.Topic) {
+		return nil, fmt.Errorf("%w: %s", ErrSystem, r.Topic)
+	}
 	return m.create(r.Topic, func() (body.TopicConfig, error) {
 		template := m.Get(r.DefaultTopic)
 		switch {
@@ -32,7 +35,7 @@ func (m *Manager) CreateInSend(r CreateRequest) (*Topic, error) {
 			return body.TopicConfig{}, fmt.Errorf("%w: the default topic %s cannot be inherited from, its perm is %d",
 				ErrNotExist, r.DefaultTopic, template.Config.Perm)
 		}
-		queues := max(min(r.QueueNums, int(template.Config.WriteQueueNums)), 0)
+		queues := max(min(r.QueueNums, int(template.Config.WriteQueueNums)), 1) // Java: 0, which nobody can send to
 		c := simple(r.Topic, queues, template.Config.Perm&^codec.PermInherit)
 		c.TopicFilterType = template.Config.TopicFilterType
 		if r.UnitMode {
@@ -68,6 +71,9 @@ func (m *Manager) create(name string, config func() (body.TopicConfig, error)) (
 		return t, nil
 	}
 	c, err := config()
+	if err == nil && m.Len() >= MaxAutoTopics {
+		err = fmt.Errorf("%w: there are %d, none is made automatically", ErrTooMany, m.Len())
+	}
 	var made []*Topic
 	if err == nil {
 		made, err = m.put(c)
@@ -81,16 +87,25 @@ func (m *Manager) create(name string, config func() (body.TopicConfig, error)) (
 	return made[0], nil
 }
 
-// UpdateOrderConfig sets the order flag of the topics that the name server's ORDER_TOPIC_CONFIG names, and clears it of
-// the others (Java updateOrderTopicConfig).
+// UpdateOrderConfig sets the order flag of the topics that the name server's ORDER_TOPIC_CONFIG names (Java
+// updateOrderTopicConfig). It clears none: a tool may have set it on this broker.
 func (m *Manager) UpdateOrderConfig(table map[string]string) error {
+	var names []string
+	for name := range table {
+		names = append(names, name)
+	}
+	return m.SetOrder(names...)
+}
+
+// SetOrder marks topics as ordered; those that are, or do not exist, are passed over.
+func (m *Manager) SetOrder(names ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var differ []body.TopicConfig
-	for _, t := range *m.table.Load() {
-		if _, order := table[t.Name]; order != t.Config.Order && !codec.IsRetryTopic(t.Name) {
+	for _, name := range names {
+		if t := m.Get(name); t != nil && !t.Order {
 			c := t.Config
-			c.Order = order
+			c.Order = true
 			differ = append(differ, c)
 		}
 	}

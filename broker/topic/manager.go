@@ -18,14 +18,21 @@ import (
 	"skylark/internal/vfs"
 )
 
-// Limits of a topic's queues, as Java's tools enforce them.
-const MaxQueueNums = 65535
+// Limits of the table.
+const (
+	// MaxQueueNums bounds the queues of a topic. Java takes any number.
+	MaxQueueNums = 65535
+	// MaxAutoTopics is the number of topics from which none is made automatically any more; tools may go on. A topic
+	// takes about 1 KiB.
+	MaxAutoTopics = 100_000
+)
 
 // Errors of changes.
 var (
 	ErrNotExist = errors.New("topic: no such topic")
 	ErrSystem   = errors.New("topic: a system topic cannot be changed")
 	ErrInvalid  = errors.New("topic: invalid configuration")
+	ErrTooMany  = errors.New("topic: too many topics")
 )
 
 // Topic is a topic as it is now.
@@ -35,8 +42,9 @@ type Topic struct {
 	Order         bool
 	SendForbidden bool // clients may not send to it
 	System        bool
-	PutNums       *stats.Counter
-	PutBytes      *stats.Counter
+	Compaction    bool // cleanup.policy COMPACTION: messages need a key
+	BatchCQ       bool // queue.type BatchCQ: may hold inner batches
+	Put           *stats.TopicPut
 }
 
 // Options of the manager. The names are Java's keys of BrokerConfig.
@@ -56,6 +64,7 @@ type Options struct {
 	TimerWheelEnable      bool
 	ReviveQueueNum        int
 	ValidateSystemTopic   bool // validateSystemTopicWhenUpdateTopic
+	MixedMessageType      bool // enableMixedMessageType
 	ScheduleQueues        int  // delay levels
 	Stats                 *stats.Manager
 }
@@ -135,8 +144,9 @@ func (m *Manager) IsSystem(name string) bool {
 
 func (m *Manager) make(c body.TopicConfig) *Topic {
 	t := &Topic{Name: c.TopicName, Config: c, Order: c.Order, SendForbidden: codec.IsSendForbidden(c.TopicName),
-		System: m.IsSystem(c.TopicName)}
-	t.PutNums, t.PutBytes = m.o.Stats.TopicPut(c.TopicName)
+		System: m.IsSystem(c.TopicName), Compaction: c.Attributes[attributeCleanupPolicy] == policyCompaction,
+		BatchCQ: c.Attributes[attributeQueueType] == queueTypeBatch}
+	t.Put = m.o.Stats.TopicPut(c.TopicName)
 	return t
 }
 
@@ -157,8 +167,10 @@ func (m *Manager) Load() error {
 			continue
 		}
 		c.TopicName = name
-		if own := table[name]; own != nil && own.System && !keepsLoaded(name) {
-			continue // the options decide about these, as in Java
+		if own := table[name]; own != nil && m.o.ValidateSystemTopic && name != codec.BenchmarkTopic {
+			// Nobody could change it but the options, and these count: Java goes on with what the file says, so that
+			// a new defaultTopicQueueNums or autoCreateTopicEnable has no effect.
+			continue
 		}
 		table[name] = m.make(*c)
 	}
@@ -169,9 +181,6 @@ func (m *Manager) Load() error {
 	m.version = w.DataVersion
 	return nil
 }
-
-// keepsLoaded tells which system topics an operator may have resized: the file's word counts.
-func keepsLoaded(name string) bool { return name == codec.BenchmarkTopic }
 
 // Lookup finds a topic without allocating; nil when there is none.
 func (m *Manager) Lookup(name []byte) *Topic { return (*m.table.Load())[string(name)] }
@@ -317,8 +326,8 @@ func (m *Manager) check(c *body.TopicConfig) error {
 		return fmt.Errorf("%w: The topic[%s] is conflict with system topic.", ErrSystem, c.TopicName)
 	}
 	for name, n := range map[string]int32{"readQueueNums": c.ReadQueueNums, "writeQueueNums": c.WriteQueueNums} {
-		if n < 0 || n > MaxQueueNums {
-			return fmt.Errorf("%w: %s %d of topic %s not in [0, %d]", ErrInvalid, name, n, c.TopicName, MaxQueueNums)
+		if n < 1 || n > MaxQueueNums {
+			return fmt.Errorf("%w: %s %d of topic %s not in [1, %d]", ErrInvalid, name, n, c.TopicName, MaxQueueNums)
 		}
 	}
 	if c.Perm < 0 || c.Perm > 7 {

@@ -1,0 +1,93 @@
+package broker
+
+import (
+	"sync"
+
+	"skylark/broker/conn"
+	"skylark/broker/hold"
+	"skylark/codec"
+	"skylark/reactor"
+)
+
+// maxSuspendMillis bounds suspendTimeoutMillis: one day. Clients ask for 15 to 20 s.
+const maxSuspendMillis = 24 * 60 * 60 * 1000
+
+// heldPull is a parked pull: the header in memory of its own, nothing of the frame.
+type heldPull struct {
+	b      *Broker
+	h      codec.PullMessageHeader
+	sub    *conn.Subscription
+	conn   reactor.Conn
+	code   int
+	typ    codec.SerializeType
+	opaque int32
+}
+
+// park holds the request; false when too many are held already, or the broker stops.
+func (q *pull) park() bool {
+	b := q.b
+	wait := q.h.SuspendTimeoutMillis
+	if !b.cfg.broker.LongPollingEnable {
+		wait = b.cfg.broker.ShortPollingTimeMills
+	}
+	if wait <= 0 || q.oneway {
+		return q.oneway // nobody waits for an answer
+	}
+	hp := &heldPull{b: b, h: keepHeader(&q.h), sub: q.sub, conn: q.conn, code: q.code, typ: q.typ, opaque: q.opaque}
+	key := hold.Key{Topic: q.topic.Name, QueueID: q.h.QueueID}
+	if !b.hold.Park(key, q.conn.ID(), q.millis+min(wait, maxSuspendMillis), hp) {
+		return false
+	}
+	if q.mayWait { // in a pool: the connection may have ended since the request came
+		b.forgetIfClosed(q.conn)
+	}
+	return true
+}
+
+// keepHeader copies what the header has of the frame, in one piece.
+func keepHeader(h *codec.PullMessageHeader) codec.PullMessageHeader {
+	kept := codec.PullMessageHeader{QueueID: h.QueueID, QueueOffset: h.QueueOffset, MaxMsgNums: h.MaxMsgNums,
+		SysFlag: h.SysFlag, SubVersion: h.SubVersion, MaxMsgBytes: h.MaxMsgBytes, RequestSource: h.RequestSource,
+		Physical: h.Physical}
+	buf := make([]byte, 0, len(h.ConsumerGroup)+len(h.Topic)+len(h.Subscription)+len(h.ExpressionType))
+	keep := func(b []byte) []byte {
+		at := len(buf)
+		buf = append(buf, b...)
+		return buf[at:len(buf):len(buf)]
+	}
+	kept.ConsumerGroup, kept.Topic = keep(h.ConsumerGroup), keep(h.Topic)
+	kept.Subscription, kept.ExpressionType = keep(h.Subscription), keep(h.ExpressionType)
+	return kept
+}
+
+// Want implements hold.Wait.
+func (w *heldPull) Want() codec.QueueOffset { return w.h.QueueOffset }
+
+// Interested implements hold.Wait.
+func (w *heldPull) Interested(tagsCode int64, properties []byte) bool {
+	return w.sub.Interested(tagsCode, properties)
+}
+
+// Wake implements hold.Wait: the pull runs once more, with all its checks, in the goroutine that reports the message,
+// without waiting for the disk; should that be needed it goes to a reader goroutine.
+func (w *heldPull) Wake() { w.serve(false) }
+
+// Expire implements hold.Wait.
+func (w *heldPull) Expire() { w.serve(false) }
+
+func (w *heldPull) serve(mayWait bool) {
+	q := pulls.Get().(*pull)
+	defer q.release()
+	out := outboxes.Get().(*reactor.Outbox)
+	defer outboxes.Put(out)
+	q.b, q.h, q.conn, q.out, q.millis = w.b, w.h, w.conn, out, w.b.clock.Millis()
+	q.code, q.typ, q.opaque, q.mayWait = w.code, w.typ, w.opaque, mayWait
+	if q.serve() == pullWouldWait && !w.b.readers.submit(func() { w.serve(true) }) {
+		q.refuse(codec.RespSystemBusy, "too many reads of cold data wait", 0)
+	}
+	if !out.Empty() {
+		_ = w.conn.SendOutbox(out) // a closed connection needs no answer
+	}
+}
+
+var outboxes = sync.Pool{New: func() any { return &reactor.Outbox{} }}
