@@ -212,11 +212,15 @@ func endWithZero(mf *mappedFile) error {
 	return nil
 }
 
-// entry reads one entry; false when it is not there.
+// entry reads one entry; false when it is not there. It may wait for the disk, by a system call and not by a page fault.
+// Get does not come here.
 func (cq *consumeQueue) entry(q int64) (e cqEntry, ok bool) {
 	b, mf, ok := cq.mfq.slice(q*cqEntryBytes, cqEntryBytes)
 	if !ok {
 		return e, false
+	}
+	if pos := q*cqEntryBytes - mf.fileFrom; !mf.resident(pos, cqEntryBytes) {
+		_ = mf.prefetch(pos, cqEntryBytes) // else the fault reads it in
 	}
 	e = decodeCQEntry(b)
 	mf.Release()

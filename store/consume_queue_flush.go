@@ -79,8 +79,9 @@ func (t *consumeQueueTable) flushPages(leastPages int) error {
 }
 
 // flush makes every queue durable. It goes from the root down, and each directory is synced once however many queues
-// were made in it; the queues are synced side by side, since the disk makes one journal commit of it.
-func (t *consumeQueueTable) flush() error {
+// were made in it. While the store runs one worker does it, to leave the disk to the CommitLog; at the end many, since the
+// disk makes one journal commit of what comes at the same time.
+func (t *consumeQueueTable) flush(workers int) error {
 	newFiles := make(map[*consumeQueue]bool)
 	topics := make(map[string]bool)
 	t.each(func(cq *consumeQueue) {
@@ -91,7 +92,7 @@ func (t *consumeQueueTable) flush() error {
 	})
 	err := t.syncTopics(topics)
 	if err == nil {
-		return t.forEach(t.all(), func(cq *consumeQueue) error { return cq.flush(newFiles[cq]) })
+		return t.forEach(t.all(), workers, func(cq *consumeQueue) error { return cq.flush(newFiles[cq]) })
 	}
 	for cq := range newFiles {
 		cq.namesDirty.Store(true)
@@ -196,7 +197,7 @@ func (s *flushConsumeQueueService) whileDirty() bool {
 		var err error
 		if now := s.o.Clock.Now(); now.Sub(since) >= s.o.FlushConsumeQueueThoroughPeriod {
 			since = now
-			err = s.thorough()
+			err = s.thorough(1)
 		} else {
 			err = s.table.flushPages(s.o.FlushConsumeQueueLeastPages)
 		}
@@ -209,9 +210,9 @@ func (s *flushConsumeQueueService) whileDirty() bool {
 }
 
 // thorough makes everything dispatched so far durable and says so in both checkpoints.
-func (s *flushConsumeQueueService) thorough() error {
+func (s *flushConsumeQueueService) thorough(workers int) error {
 	at := s.dispatched()
-	if err := errors.Join(s.table.flush(), s.index.flush()); err != nil {
+	if err := errors.Join(s.table.flush(workers), s.index.flush()); err != nil {
 		return err
 	}
 	// The marks first: they must never be older than the checkpoint (see consumeQueueTable.usableMarks).
@@ -232,7 +233,7 @@ func (s *flushConsumeQueueService) close() error {
 		close(s.stop)
 		<-s.done
 		if err = s.broken; err == nil {
-			err = s.thorough()
+			err = s.thorough(manyWorkers())
 		}
 	})
 	return err

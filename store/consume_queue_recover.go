@@ -19,9 +19,12 @@ const (
 	maxScanBytes   = 12800 * cqEntryBytes
 )
 
-// forEach runs f on every queue, on several goroutines: opening thousands of queues waits for the disk most of the time.
-func (t *consumeQueueTable) forEach(queues []*consumeQueue, f func(cq *consumeQueue) error) error {
-	workers := min(len(queues), 4*runtime.GOMAXPROCS(0))
+// manyWorkers are for the start and the stop: with thousands of queues both wait for the disk most of the time.
+func manyWorkers() int { return 4 * runtime.GOMAXPROCS(0) }
+
+// forEach runs f on every queue, on so many goroutines, until one fails on each.
+func (t *consumeQueueTable) forEach(queues []*consumeQueue, workers int, f func(cq *consumeQueue) error) error {
+	workers = min(len(queues), workers)
 	var at atomic.Int64
 	var wg sync.WaitGroup
 	errs := make([]error, workers)
@@ -66,7 +69,7 @@ func (t *consumeQueueTable) load() error {
 			return err
 		}
 	}
-	return t.forEach(t.all(), (*consumeQueue).load)
+	return t.forEach(t.all(), manyWorkers(), (*consumeQueue).load)
 }
 
 func (t *consumeQueueTable) loadTopic(topic string) error {
@@ -117,7 +120,7 @@ func (t *consumeQueueTable) recover(clean bool) (PhyOffset, error) {
 		t.loaded.queues = nil
 	}
 	t.flushedTo.Store(t.loaded.dispatched)
-	err := t.forEach(t.all(), func(cq *consumeQueue) error {
+	err := t.forEach(t.all(), manyWorkers(), func(cq *consumeQueue) error {
 		mark, ok := t.loaded.queues[queueKey{cq.topic, cq.queueID}]
 		if !ok {
 			mark.minPhy, mark.maxPhy = -1, -1
@@ -306,7 +309,7 @@ func scanEntries(mf *mappedFile, maxPhy int64) (pos, lastPhy int64, err error) {
 // truncate drops the entries of records that end behind p: at the end of recovery what the log has lost, and before an
 // abnormal recovery dispatches again what a crash may have torn.
 func (t *consumeQueueTable) truncate(p PhyOffset) error {
-	return t.forEach(t.all(), func(cq *consumeQueue) error { return cq.truncate(int64(p)) })
+	return t.forEach(t.all(), manyWorkers(), func(cq *consumeQueue) error { return cq.truncate(int64(p)) })
 }
 
 func (cq *consumeQueue) truncate(p int64) error {
@@ -465,7 +468,7 @@ func (t *consumeQueueTable) rebuildDamaged() error {
 		return nil
 	}
 	t.log.Warn("rebuilding queues from the log", "queues", damaged, "phyOffset", from, "end", t.cl.maxOffset())
-	w := logWalker{cl: t.cl, o: t.o, at: from}
+	w := logWalker{cl: t.cl, o: t.o, at: from, written: t.cl.maxOffset()}
 	defer w.release()
 	var d dispatchRecord
 	for {

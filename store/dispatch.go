@@ -100,6 +100,32 @@ type logWalker struct {
 	mf *mappedFile
 	// stay keeps the walker in its file, so that the slices of earlier records of it stay valid, too.
 	stay bool
+	// written is the end of the log when this process began to write: what lies before may have to come from the disk.
+	written PhyOffset
+	warmTo  PhyOffset // looked at for being in memory
+}
+
+const (
+	// walkAheadBytes are read in at once when a walk comes to a part of the log that is not in memory.
+	walkAheadBytes = 1 << 20
+	// walkHotBytes behind the end of the log are in memory, if this process wrote them.
+	walkHotBytes = 64 << 20
+)
+
+// warm makes sure that no record of the next stretch causes a page fault, which would stop a thread of the scheduler.
+// limit is the end of what can be read in the file.
+func (w *logWalker) warm(pos, limit int64) {
+	if w.at < w.warmTo || w.at >= w.written && int64(w.cl.maxOffset()-w.at) < walkHotBytes {
+		return
+	}
+	n := min(walkAheadBytes, limit-pos)
+	w.warmTo = w.at + PhyOffset(n)
+	if w.mf.resident(pos, n) {
+		return
+	}
+	if err := w.mf.prefetch(pos, n); err != nil {
+		w.o.Log.Debug("no read-ahead", "file", w.mf.path, "err", err)
+	}
 }
 
 // release lets go of the file. The walker can go on.
@@ -150,6 +176,7 @@ func (w *logWalker) next(end PhyOffset, d *dispatchRecord) (bool, error) {
 			w.at = fileEnd
 			continue
 		}
+		w.warm(pos, limit)
 		rec, err := codec.ParseRecord(w.mf.data()[pos:limit:limit], false)
 		if err != nil {
 			bad := w.at

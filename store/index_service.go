@@ -128,7 +128,7 @@ func (x *indexService) begin(end PhyOffset) error {
 		x.files = nil
 	}
 	x.indexedTo = x.startPosition(end)
-	x.walker.at = x.indexedTo
+	x.walker.at, x.walker.written = x.indexedTo, end
 	x.position.Store(int64(x.indexedTo))
 	x.savedTo.Store(int64(x.indexedTo))
 	x.savedMarks = x.lastMark()

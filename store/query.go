@@ -8,6 +8,9 @@ import (
 	"skylark/codec"
 )
 
+// maxKeyReads bounds the records one query by key reads: other keys can have the same hash, on purpose even.
+const maxKeyReads = 4096
+
 // Positions in a record that are read without parsing it (spec store.md §2).
 const (
 	recordSysFlagAt        = 36
@@ -170,6 +173,7 @@ func (s *MessageStore) QueryByKey(topic, key string, maxNum int, beginMillis, en
 	}
 	hash := indexHash([]byte(topic + "#" + key))
 	var found []int64
+	reads := maxKeyReads
 	lastUpdate, last, err := s.index.query(hash, beginMillis, endMillis, func(phyOffset int64) bool {
 		// A record is met twice when its UNIQ_KEY is one of its KEYS, or when it was indexed again after a crash.
 		if !slices.Contains(found, phyOffset) {
@@ -179,7 +183,8 @@ func (s *MessageStore) QueryByKey(topic, key string, maxNum int, beginMillis, en
 				recs = append(recs, rec)
 			}
 		}
-		return len(found) < maxNum
+		reads--
+		return len(found) < maxNum && reads > 0
 	})
 	if err != nil {
 		s.log.Error("index cannot be read", "err", err)
@@ -237,7 +242,8 @@ func (s *MessageStore) QueueEntries(topic string, queueID int32, from QueueOffse
 	return entries
 }
 
-// CheckInMemory tells whether a message is in memory (Java checkInMemByConsumeOffset, for request 14). It does not wait.
+// CheckInMemory tells whether a message is in memory (Java checkInMemByConsumeOffset, for request 14). It may wait for the
+// queue's entry.
 func (s *MessageStore) CheckInMemory(topic string, queueID int32, q QueueOffset) bool {
 	cq := s.queues.find(topic, queueID)
 	if cq == nil || int64(q) < cq.minOffset.Load() || int64(q) >= cq.maxOffset.Load() {

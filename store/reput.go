@@ -59,7 +59,7 @@ func newReputMessageService(o *Options, cl *commitLog, table *consumeQueueTable,
 // start dispatches from phyOffset on; recovery gave everything before its entry. lastTimestamp is the store time of the
 // last record before it.
 func (s *reputMessageService) start(phyOffset PhyOffset, lastTimestamp int64) {
-	s.walker.at = phyOffset
+	s.walker.at, s.walker.written = phyOffset, phyOffset
 	s.position.Store(int64(phyOffset))
 	s.dispatched.Store(lastTimestamp)
 	s.started = true
