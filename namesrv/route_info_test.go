@@ -246,7 +246,7 @@ func encode(t *testing.T, v any) string {
 }
 
 // checkInvariants looks at what must hold between the tables after every change.
-func checkInvariants(t *testing.T, m *RouteInfoManager) {
+func checkInvariants(t tester, m *RouteInfoManager) {
 	t.Helper()
 	entries, filters := 0, 0
 	for name, b := range m.brokerAddrTable {
@@ -294,7 +294,7 @@ func checkInvariants(t *testing.T, m *RouteInfoManager) {
 }
 
 // checkCache compares what is cached with what the tables say.
-func checkCache(t *testing.T, m *RouteInfoManager) {
+func checkCache(t tester, m *RouteInfoManager) {
 	t.Helper()
 	for i := range m.cache.shards {
 		s := &m.cache.shards[i]
@@ -326,4 +326,10 @@ func checkCache(t *testing.T, m *RouteInfoManager) {
 			require.NoError(t, err)
 		}
 	}
+}
+
+// tester is testing.T and rapid.T.
+type tester interface {
+	require.TestingT
+	Helper()
 }
