@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,6 +265,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 				turn(t, s, c, cmds...)
 			}
 			for len(answers[i]) < turns*perTurn {
+				runtime.Gosched()
 				sent, _ := c.take()
 				answers[i] = append(answers[i], opaques(sent)...)
 			}
