@@ -234,3 +234,6 @@ func (ns *NameServer) expire(now time.Time) (next time.Time) {
 func (ns *NameServer) configFile() string {
 	return cmp.Or(ns.o.ConfigFile, ns.settings().ConfigStorePath)
 }
+
+// RequestCodes are the codes that are served; docs/compat.md is checked against them.
+func (ns *NameServer) RequestCodes() []int { return ns.server.Codes() }

@@ -54,6 +54,9 @@ type registerReader struct {
 
 func (r *registerReader) int() (int, error) {
 	var b [4]byte
+	if r.left -= len(b); r.left < 0 { // counts too, or a stream of empty parts would never end
+		return 0, fmt.Errorf("more than %d bytes", MaxRegisterBytes)
+	}
 	if _, err := io.ReadFull(r.r, b[:]); err != nil {
 		return 0, err
 	}
