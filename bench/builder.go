@@ -42,7 +42,8 @@ type builder struct {
 func newBuilder(o *Options, queues []client.Queue, producer uint32, run uint64, base time.Time) (*builder, error) {
 	b := &builder{clock: &ticking{at: base}, run: run, producer: producer, stamped: o.stamped(), base: base.UnixNano(),
 		batch: o.Batch}
-	b.ids = codec.NewUniqueIDGenerator(netip.AddrFrom4([4]byte{127, 0, 0, 1}), os.Getpid(), uint32(run)+producer, b.clock.now)
+	host := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	b.ids = codec.NewUniqueIDGenerator(host, os.Getpid(), uint32(run)+producer, b.clock.now)
 	body, sysFlag, err := b.prepareBody(o)
 	if err != nil {
 		return nil, err
@@ -78,7 +79,8 @@ func (b *builder) template(o *Options, q client.Queue, tag string, sysFlag int32
 		property = propStamp
 	}
 	return client.NewSendTemplate(client.TemplateOptions{
-		Property: property, PropertyBytes: 2 * StampBytes, Type: o.Serialize, Code: code, Oneway: o.Mode == Oneway, UniqKeys: b.ids, Keys: keys,
+		Type: o.Serialize, Code: code, Oneway: o.Mode == Oneway, UniqKeys: b.ids, Keys: keys,
+		Property: property, PropertyBytes: 2 * StampBytes,
 		Header: codec.SendMessageHeader{ProducerGroup: []byte(producerGroup), Topic: []byte(o.Topic),
 			DefaultTopicQueueNums: int32(o.Queues), QueueID: q.ID, SysFlag: sysFlag, BrokerName: []byte(q.BrokerName),
 			Properties: codec.Field{Value: props}},

@@ -9,8 +9,8 @@ import (
 // maxListed is how many messages of each fault a report names.
 const maxListed = 20
 
-// Checker compares what a consumer group saw of a run with what was acknowledged. Its methods may be called from any
-// goroutine.
+// Checker compares what a consumer group saw of a run with what was acknowledged. Its methods may be called
+// from any goroutine.
 type Checker struct {
 	run uint64
 

@@ -81,7 +81,8 @@ func (c *consumer) addPullers(ctx context.Context, group string, check *Checker,
 		n := min(max(c.o.Conns/len(brokers), 1), len(queues))
 		first := len(c.pullers)
 		for range n {
-			c.pullers = append(c.pullers, newPuller(c, group, queues[0].Addr, check, c.shards[len(c.pullers)%len(c.shards)]))
+			sh := c.shards[len(c.pullers)%len(c.shards)]
+			c.pullers = append(c.pullers, newPuller(c, group, queues[0].Addr, check, sh))
 		}
 		for i, q := range queues {
 			pq, err := c.begin(ctx, group, q, starts)

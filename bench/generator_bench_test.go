@@ -18,21 +18,21 @@ type nowhere struct{ net.Conn }
 func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (nowhere) Close() error                { return nil }
 
-// newTurn gives one turn of a connection with a full window: 32 answers come, 32 requests leave. What the network costs
-// is not in it.
+// newTurn gives one turn of a connection with a full window: 32 answers come, 32 requests leave. What the
+// network costs is not in it.
 func newTurn(t testing.TB, o Options) func() {
 	t.Helper()
 	const window = 32
 	o.Window, o.Duration = window, time.Hour
-	tg := &target{o: &o, queues: []client.Queue{{BrokerName: "b", Addr: "a", ID: 0}, {BrokerName: "b", Addr: "a", ID: 1}}}
-	p, err := newProducer(&o, tg, 7, newTimeline(), nil)
+	queues := []client.Queue{{BrokerName: "b", Addr: "a", ID: 0}, {BrokerName: "b", Addr: "a", ID: 1}}
+	p, err := newProducer(&o, &target{o: &o, queues: queues}, 7, newTimeline(), nil)
 	require.NoError(t, err)
 	p.tl.begin(0)
 	l := p.lanes[0]
 	l.attach(nowhere{})
 	var answers []byte
-	resp := codec.SendResponse{StoreHost: netip.MustParseAddrPort("127.0.0.1:1"), Region: codec.DefaultRegionID, TraceOn: true,
-		TransactionID: []byte("7F00000100002A9F0000000000000001")}
+	resp := codec.SendResponse{StoreHost: netip.MustParseAddrPort("127.0.0.1:1"), Region: codec.DefaultRegionID,
+		TraceOn: true, TransactionID: []byte("7F00000100002A9F0000000000000001")}
 	r := reader{}
 	n := int32(0)
 	turn := func() {
@@ -59,7 +59,8 @@ func newTurn(t testing.TB, o Options) func() {
 	return turn
 }
 
-// BenchmarkTurn is the generator's own work for 32 messages, and that of encoding their answers, which is the test's.
+// BenchmarkTurn is the generator's own work for 32 messages, and that of encoding their answers, which is the
+// test's.
 func BenchmarkTurn(b *testing.B) {
 	for _, typ := range []codec.SerializeType{codec.SerializeJSON, codec.SerializeROCKETMQ} {
 		b.Run(typ.String(), func(b *testing.B) {

@@ -15,14 +15,16 @@ const (
 	// maxSlots and maxSlotBytes bound the requests under way on one connection, whatever the window.
 	maxSlots     = 1 << 16
 	maxSlotBytes = 64 << 20
-	// maxBacklog is how many due messages wait for room on one connection; more are not sent and count as failed.
+	// maxBacklog is how many due messages wait for room on one connection; more are not sent and count as
+	// failed.
 	maxBacklog = 1 << 16
 	// firstRedial and lastRedial are the pauses after a lost connection.
 	firstRedial = 50 * time.Millisecond
 	lastRedial  = time.Second
 )
 
-// slot is a request under way; its opaque is client.FirstOpaque + n, where n modulo the number of slots is its index.
+// slot is a request under way; its opaque is client.FirstOpaque + n, where n modulo the number of slots is
+// its index.
 type slot struct {
 	due, sent int64
 	seq       uint64
@@ -130,8 +132,8 @@ func (l *lane) over(ctx context.Context) bool {
 	return ctx.Err() != nil || l.p.stopped(now)
 }
 
-// serve begins the load on a connection and reads its answers until there is nothing more to do, or false, until it is
-// lost.
+// serve begins the load on a connection and reads its answers until there is nothing more to do, or false,
+// until it is lost.
 func (l *lane) serve(nc net.Conn) (finished bool) {
 	r := reader{nc: nc, buf: make([]byte, 0, 64<<10)}
 	now := l.p.tl.now()

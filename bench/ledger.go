@@ -20,8 +20,8 @@ const (
 	ledgerEntryBytes = 12
 )
 
-// Ledger is a file of the messages that a run's producers got acknowledged, for a check by another process or after a
-// crash of the broker:
+// Ledger is a file of the messages that a run's producers got acknowledged, for a check by another process or
+// after a crash of the broker:
 //
 //	"SKYACK1\n" | run:8      then for each message      producer:4 | seq:8
 //

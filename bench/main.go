@@ -22,8 +22,8 @@ const usageText = `usage: skylark bench produce|consume|e2e -n NAMESRV | -b BROK
   e2e       send at --rate to consumers that wait in long polls
 `
 
-// Main is the command: it reads the flags, runs, prints the report to stdout and progress to stderr. An ErrUsage names
-// the wrong flag; flag.ErrHelp says that help was asked for and printed.
+// Main is the command: it reads the flags, runs, prints the report to stdout and progress to stderr. An
+// ErrUsage names the wrong flag; flag.ErrHelp says that help was asked for and printed.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 		fmt.Fprint(stderr, usageText)
@@ -110,16 +110,16 @@ func (c *command) common(fs *flag.FlagSet, o *Options) {
 	})
 	fs.DurationVar(&o.Timeout, "timeout", o.Timeout, "an answer that takes longer is a failure")
 	fs.IntVar(&o.Conns, "conns", o.Conns, "`N` connections that send, and that each consumer group has")
-	fs.DurationVar(&o.Duration, "duration", 0, "of the measured part (default 10s for produce and e2e without --count)")
+	fs.DurationVar(&o.Duration, "duration", 0, "of the measured part (default 10s if something is sent and there is no --count)")
 	fs.DurationVar(&o.Warmup, "warmup", 0, "before the measured part")
 	fs.Int64Var(&o.Count, "count", 0, "`N` messages, then stop")
 	fs.DurationVar(&o.Drain, "drain", o.Drain, "how long to wait at the end for messages that do not come")
-	fs.Func("tags", "`LIST` by comma: taken in turn when sending, what to subscribe to when consuming", func(v string) error {
+	fs.Func("tags", "`LIST` by comma: taken in turn when sending, what consumers subscribe to", func(v string) error {
 		o.Tags = slices.DeleteFunc(strings.Split(v, ","), func(t string) bool { return strings.TrimSpace(t) == "" })
 		return nil
 	})
 	fs.BoolVar(&o.Verify, "verify", false, "fail unless every acknowledged message is seen")
-	fs.StringVar(&o.Ledger, "ledger", "", "`FILE` of the acknowledged messages: written by produce and e2e, read by consume")
+	fs.StringVar(&o.Ledger, "ledger", "", "`FILE` of acknowledged messages: produce and e2e write it, consume reads it")
 	fs.StringVar(&o.Note, "note", "", "`TEXT` for the report: flush mode, disk, whatever the numbers depend on")
 	fs.IntVar(&o.CPUPid, "cpu-pid", 0, "`PID` of the broker: report its CPU time and memory")
 	fs.StringVar(&c.json, "json", "", "`FILE` for the report as JSON; - is stdout")
@@ -136,7 +136,7 @@ func producerFlags(fs *flag.FlagSet, o *Options) {
 	})
 	fs.IntVar(&o.Batch, "batch", o.Batch, "`N` messages in each send request")
 	fs.IntVar(&o.Keys, "keys", 0, "`N` keys of each message")
-	fs.Func("compress", "`TYPE` of compression of each body: none, zlib, lz4 or zstd (default none)", func(v string) error {
+	fs.Func("compress", "`TYPE` of each body's compression: none, zlib, lz4, zstd (default none)", func(v string) error {
 		var ok bool
 		if o.Compress, ok = compressions[v]; !ok {
 			return fmt.Errorf("%q is none of none, zlib, lz4, zstd", v)

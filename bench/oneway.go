@@ -11,8 +11,8 @@ import (
 // onewayBytes is how much is appended before it is written.
 const onewayBytes = 32 << 10
 
-// produceOneway sends without answers, as fast as the connections take it. What counts is what was written; how much of
-// it the broker has stored is asked afterwards.
+// produceOneway sends without answers, as fast as the connections take it. What counts is what was written;
+// how much of it the broker has stored is asked afterwards.
 func (p *producer) produceOneway(ctx context.Context, conns []net.Conn) {
 	var wg sync.WaitGroup
 	for i, l := range p.lanes {
@@ -25,7 +25,8 @@ func (p *producer) produceOneway(ctx context.Context, conns []net.Conn) {
 	wg.Wait()
 }
 
-// runOneway is one connection's part. A lost connection ends it: whether anything arrives is not known anyway.
+// runOneway is one connection's part. A lost connection ends it: whether anything arrives is not known
+// anyway.
 func (l *lane) runOneway(ctx context.Context, nc net.Conn) {
 	var buf []byte
 	for ctx.Err() == nil {

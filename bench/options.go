@@ -63,7 +63,8 @@ const (
 	maxTimeout = time.Hour
 )
 
-// Options of a run. The flag of each is in its comment; DefaultOptions gives what the command uses without flags.
+// Options of a run. The flag of each is in its comment; DefaultOptions gives what the command uses without
+// flags.
 type Options struct {
 	Kind      Kind
 	Namesrv   []string            // -n: name servers, host:port
@@ -114,8 +115,10 @@ type Options struct {
 // DefaultOptions are those of the command without flags.
 func DefaultOptions(k Kind) Options {
 	return Options{
-		Kind: k, Topic: "SkylarkBench", Queues: 8, Timeout: 3 * time.Second, Size: 1024, Conns: 4, Mode: Async, Batch: 1,
-		PullBatch: 32, From: FromFirst, Group: "skylark_bench", Groups: 1, Suspend: 15 * time.Second, Drain: 10 * time.Second,
+		Kind: k, Topic: "SkylarkBench", Queues: 8, Timeout: 3 * time.Second,
+		Size: 1024, Conns: 4, Mode: Async, Batch: 1,
+		PullBatch: 32, From: FromFirst, Group: "skylark_bench", Groups: 1, Suspend: 15 * time.Second,
+		Drain: 10 * time.Second,
 	}
 }
 

@@ -43,12 +43,13 @@ func ReadStamp(b []byte) (s Stamp, ok bool) {
 	if len(b) < StampBytes || be.Uint32(b) != stampMagic {
 		return s, false
 	}
-	s = Stamp{Producer: be.Uint32(b[4:]), Run: be.Uint64(b[8:]), Seq: be.Uint64(b[16:]), Due: int64(be.Uint64(b[24:]))}
+	s = Stamp{Producer: be.Uint32(b[4:]), Run: be.Uint64(b[8:]), Seq: be.Uint64(b[16:]),
+		Due: int64(be.Uint64(b[24:]))}
 	return s, s.Seq < maxSeq
 }
 
-// propStamp is the property that holds the stamp, in hex, of a message with a compressed body: so neither side compresses
-// for each message.
+// propStamp is the property that holds the stamp, in hex, of a message with a compressed body: so neither
+// side compresses for each message.
 const propStamp = "SKYLARK_BENCH"
 
 // StampOf reads the stamp of a stored message.

@@ -136,8 +136,8 @@ func stall(from, to time.Time) func(*codec.SendMessageHeader) verdict {
 	}
 }
 
-// A broker that stalls for 100 ms is charged for every message that was due meanwhile. In a closed loop of one request
-// at a time a single one suffers: 99 of 100 do not tell.
+// A broker that stalls for 100 ms is charged for every message that was due meanwhile. In a closed loop of
+// one request at a time a single one suffers: 99 of 100 do not tell.
 func TestStallCountsFromTheTimeDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFake(t, false)

@@ -44,7 +44,8 @@ type pullQueue struct {
 	done    bool
 }
 
-// puller is one connection of a consumer group: it has one pull under way for each of its queues, as a push consumer has.
+// puller is one connection of a consumer group: it has one pull under way for each of its queues, as a push
+// consumer has.
 type puller struct {
 	c      *consumer
 	group  string
@@ -69,9 +70,9 @@ func newPuller(c *consumer, group, addr string, check *Checker, sh *shard) *pull
 	if len(c.o.Tags) > 0 {
 		expression = strings.Join(c.o.Tags, " || ")
 	}
-	p.header = codec.PullMessageHeader{ConsumerGroup: []byte(group), Topic: []byte(c.o.Topic), MaxMsgNums: int32(c.o.PullBatch),
-		SuspendTimeoutMillis: c.o.Suspend.Milliseconds(), Subscription: []byte(expression),
-		ExpressionType: []byte(body.ExpressionTag), SubVersion: time.Now().UnixMilli()}
+	p.header = codec.PullMessageHeader{ConsumerGroup: []byte(group), Topic: []byte(c.o.Topic),
+		MaxMsgNums: int32(c.o.PullBatch), SuspendTimeoutMillis: c.o.Suspend.Milliseconds(),
+		Subscription: []byte(expression), ExpressionType: []byte(body.ExpressionTag), SubVersion: time.Now().UnixMilli()}
 	p.heartbeat = p.makeHeartbeat(expression, len(c.pullers))
 	c.ready.Add(1)
 	return p
@@ -196,8 +197,8 @@ func (p *puller) send(now int64) (finished bool) {
 // limit is how long a pull may take.
 func (p *puller) limit() int64 { return int64(p.c.o.Suspend + p.c.o.Timeout) }
 
-// arm sets the read deadline to when something is to be done without an answer. One that is set and earlier stays: it
-// only wakes us for nothing, now and then.
+// arm sets the read deadline to when something is to be done without an answer. One that is set and earlier
+// stays: it only wakes us for nothing, now and then.
 func (p *puller) arm(nc net.Conn, now int64) {
 	at := p.beatAt
 	for _, q := range p.queues {

@@ -41,8 +41,9 @@ type Report struct {
 	Failures        map[string]int64 `json:"failures"` // requests by code, in Java's spelling, or by what happened
 	StoredMessages  *int64           `json:"stored_messages,omitempty"`
 
-	// Latency is of what the run is about: send to answer, pull to messages, or due to received. In an open loop it
-	// counts from the time due, Service from the time sent, and Lag is how late the generator itself was.
+	// Latency is of what the run is about: send to answer, pull to messages, or due to received. In an open
+	// loop it counts from the time due, Service from the time sent, and Lag is how late the generator itself
+	// was.
 	Latency Latency  `json:"latency"`
 	Service *Latency `json:"service,omitempty"`
 	Lag     *Latency `json:"lag,omitempty"`
@@ -174,10 +175,10 @@ func newReport(o *Options, t *target, tl *timeline) *Report {
 	return &Report{
 		Schema: SchemaVersion, Kind: o.Kind, Started: tl.base, Command: slices.Concat([]string{}, o.Args), Note: o.Note,
 		Load: LoadReport{Topic: o.Topic, Queues: len(t.queues), Serialize: o.Serialize.String(), Mode: o.Mode,
-			SizeBytes: o.Size, Connections: o.Conns, Window: o.window(), RatePerSec: o.Rate, Batch: o.Batch, Keys: o.Keys,
-			Tags: slices.Concat([]string{}, o.Tags), Compress: compressName(o.Compress), Groups: o.Groups, PullBatch: o.PullBatch,
-			SuspendSeconds: o.Suspend.Seconds(), From: o.From, WarmupSeconds: o.Warmup.Seconds(),
-			DurationSeconds: o.Duration.Seconds(), Count: o.Count},
+			SizeBytes: o.Size, Connections: o.Conns, Window: o.window(), RatePerSec: o.Rate, Batch: o.Batch,
+			Keys: o.Keys, Tags: slices.Concat([]string{}, o.Tags), Compress: compressName(o.Compress),
+			Groups: o.Groups, PullBatch: o.PullBatch, SuspendSeconds: o.Suspend.Seconds(), From: o.From,
+			WarmupSeconds: o.Warmup.Seconds(), DurationSeconds: o.Duration.Seconds(), Count: o.Count},
 		Broker:    BrokerReport{Version: t.version, Addrs: t.brokers, PID: o.CPUPid},
 		Generator: hostReport(),
 		Failures:  map[string]int64{},
@@ -228,15 +229,15 @@ func (r *Report) Text() string {
 		fmt.Fprintf(&b, "%-14s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	l := r.Load
-	line("run", "%s to %s at %s, topic %s, %d queues", r.Kind, r.Broker.Version, strings.Join(r.Broker.Addrs, " "), l.Topic,
-		l.Queues)
+	line("run", "%s to %s at %s, topic %s, %d queues", r.Kind, r.Broker.Version,
+		strings.Join(r.Broker.Addrs, " "), l.Topic, l.Queues)
 	if r.Kind != Consume {
 		pace := fmt.Sprintf("closed loop, window %d", l.Window)
 		if l.RatePerSec > 0 {
 			pace = fmt.Sprintf("open loop, %g messages/s", l.RatePerSec)
 		}
-		line("load", "%s, %d bytes, %d connections, %s, batch %d, %s headers", l.Mode, l.SizeBytes, l.Connections, pace, l.Batch,
-			l.Serialize)
+		line("load", "%s, %d bytes, %d connections, %s, batch %d, %s headers", l.Mode, l.SizeBytes,
+			l.Connections, pace, l.Batch, l.Serialize)
 	}
 	if r.Note != "" {
 		line("note", "%s", r.Note)
@@ -259,11 +260,11 @@ func (r *Report) Text() string {
 		line("  from sending", "%s", s.Service)
 	}
 	if c := r.Broker.CPUUsPerMsg; c != nil {
-		line("broker", "%.2f µs CPU a message, %.1f MB anonymous memory, cores %s", *c, float64(*r.Broker.RSSAnonBytes)/1e6,
-			r.Broker.Cores)
+		line("broker", "%.2f µs CPU a message, %.1f MB anonymous memory, cores %s", *c,
+			float64(*r.Broker.RSSAnonBytes)/1e6, r.Broker.Cores)
 	}
-	line("generator", "%.2f µs CPU a message, %d processors, cores %s", r.Generator.CPUUsPerMsg, r.Generator.Processors,
-		r.Generator.Cores)
+	line("generator", "%.2f µs CPU a message, %d processors, cores %s", r.Generator.CPUUsPerMsg,
+		r.Generator.Processors, r.Generator.Cores)
 	if v := r.Verify; v != nil {
 		line("verify", "%s", v)
 	}
@@ -275,8 +276,8 @@ func (l Latency) String() string {
 	if l.Count == 0 {
 		return "none measured"
 	}
-	return fmt.Sprintf("p50 %s  p90 %s  p99 %s  p99.9 %s  p99.99 %s  max %s", ms(l.P50), ms(l.P90), ms(l.P99), ms(l.P999),
-		ms(l.P9999), ms(l.Max))
+	return fmt.Sprintf("p50 %s  p90 %s  p99 %s  p99.9 %s  p99.99 %s  max %s", ms(l.P50), ms(l.P90), ms(l.P99),
+		ms(l.P999), ms(l.P9999), ms(l.Max))
 }
 
 // ms writes microseconds as milliseconds.
@@ -297,5 +298,6 @@ func (v *Verdict) String() string {
 		text = fmt.Sprintf("%d of %d acknowledged messages are LOST (producer/number: %s)", v.Missing, v.Acked,
 			strings.Join(v.Listed, " "))
 	}
-	return text + fmt.Sprintf("; %d seen again, %d not acknowledged, %d of other runs", v.Duplicates, v.Unacked, v.Foreign)
+	return text + fmt.Sprintf("; %d seen again, %d not acknowledged, %d of other runs", v.Duplicates, v.Unacked,
+		v.Foreign)
 }

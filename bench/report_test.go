@@ -88,8 +88,8 @@ func TestReportText(t *testing.T) {
 		o := f.options(EndToEnd)
 		o.Rate, o.Count, o.Note, o.CPUPid = 100, 200, "ASYNC_FLUSH", os.Getpid()
 		text := mustRun(t, o).Text()
-		for _, want := range []string{"e2e to FAKE_1", "ASYNC_FLUSH", "messages       200 in", "0 messages", "p50 1.5", "all 200 ack",
-			"µs CPU a message"} {
+		for _, want := range []string{"e2e to FAKE_1", "ASYNC_FLUSH", "messages       200 in", "0 messages",
+			"p50 1.5", "all 200 ack", "µs CPU a message"} {
 			require.Contains(t, text, want)
 		}
 		v := Verdict{Acked: 5, Missing: 2, Listed: []string{"0/1", "0/2"}}
@@ -199,8 +199,8 @@ func TestMainCommand(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "report.json")
-	out, _, err := run("produce", "-t", "Cmd", "--queues", "2", "--count", "100", "--json", path, "--ledger", filepath.Join(dir, "l"),
-		"--note", "a note", "--tags", "A, B,", "--compress", "lz4", "--serialize", "rocketmq", "--quiet")
+	out, _, err := run("produce", "-t", "Cmd", "--queues", "2", "--count", "100", "--json", path,
+		"--ledger", filepath.Join(dir, "l"), "--note", "a note", "--tags", "A, B,", "--compress", "lz4", "--serialize", "rocketmq", "--quiet")
 	require.NoError(t, err)
 	require.Contains(t, out, "messages       100 in")
 	text, err := os.ReadFile(path)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Run does what the options say and reports. When ctx ends it stops early and reports what was done until then. With an
-// error there may be a report too: of a run that lost messages, for instance.
+// Run does what the options say and reports. When ctx ends it stops early and reports what was done until
+// then. With an error there may be a report too: of a run that lost messages, for instance.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -127,7 +127,8 @@ func (r *run) storedIf(ctx context.Context, wanted bool) (int64, error) {
 	return r.t.stored(ctx)
 }
 
-// awaitStored asks how much of what was sent without answers has arrived, until it is all of it or comes no more.
+// awaitStored asks how much of what was sent without answers has arrived, until it is all of it or comes no
+// more.
 func (r *run) awaitStored(ctx context.Context, before int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Drain+r.o.Timeout)
 	defer cancel()

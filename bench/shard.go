@@ -131,8 +131,8 @@ func failCode(code int) string {
 	return codec.ResponseCodeName(code)
 }
 
-// coarse is a histogram for the line of each second: 16 buckets for each doubling, so about 3% off. It is cheap to
-// clear and to add up, which an HDR histogram is not.
+// coarse is a histogram for the line of each second: 16 buckets for each doubling, so about 3% off. It is
+// cheap to clear and to add up, which an HDR histogram is not.
 type coarse struct {
 	counts [61 * 16]uint32
 	n      int64

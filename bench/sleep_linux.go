@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// preciseSleeper waits in the kernel, on a thread of its own whose timers are not slackened: some 10 µs late, where
-// time.Sleep rounds waits below a millisecond up to one. The sleeping thread holds one of the scheduler's processors
-// for a while, so there is one more of them meanwhile.
+// preciseSleeper waits in the kernel, on a thread of its own whose timers are not slackened: some 10 µs late,
+// where time.Sleep rounds waits below a millisecond up to one. The sleeping thread holds one of the
+// scheduler's processors for a while, so there is one more of them meanwhile.
 func preciseSleeper() (sleep func(time.Duration), done func()) {
 	runtime.LockOSThread()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // the default of 50 µs does as well

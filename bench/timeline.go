@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// timeline is the clock of a run. Times are nanoseconds since base; they do not jump when the wall clock is set.
+// timeline is the clock of a run. Times are nanoseconds since base; they do not jump when the wall clock is
+// set.
 type timeline struct {
 	base        time.Time
 	measureFrom atomic.Int64 // end of the warm-up

@@ -83,8 +83,8 @@ func (w *watcher) look(second int) {
 		failed += f
 	}
 	us := func(v int64) float64 { return float64(v) / 1e3 }
-	i := Interval{Second: second, Messages: n.messages, P50: us(c.quantile(0.5)), P99: us(c.quantile(0.99)), Max: us(c.max),
-		Failed: n.failed}
+	i := Interval{Second: second, Messages: n.messages, Failed: n.failed, P50: us(c.quantile(0.5)),
+		P99: us(c.quantile(0.99)), Max: us(c.max)}
 	if len(w.list) < maxIntervals {
 		w.list = append(w.list, i)
 	}

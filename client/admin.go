@@ -8,8 +8,8 @@ import (
 	"skylark/codec/body"
 )
 
-// CreateTopic makes or changes a topic at a broker (UPDATE_AND_CREATE_TOPIC), which registers it with its name servers
-// before it answers. t is best begun with SetDefaults.
+// CreateTopic makes or changes a topic at a broker (UPDATE_AND_CREATE_TOPIC), which registers it with its
+// name servers before it answers. t is best begun with SetDefaults.
 func (c *Client) CreateTopic(ctx context.Context, addr string, t *body.TopicConfig) error {
 	req := codec.NewRequest(codec.ReqUpdateAndCreateTopic)
 	attributes := ""
@@ -26,8 +26,8 @@ func (c *Client) CreateTopic(ctx context.Context, addr string, t *body.TopicConf
 	return err
 }
 
-// TopicConfig is a topic as a broker has it: GET_TOPIC_CONFIG or, at a 4.x broker, one of GET_ALL_TOPIC_CONFIG. An
-// unknown topic is a *ResponseError with RespTopicNotExist.
+// TopicConfig is a topic as a broker has it: GET_TOPIC_CONFIG or, at a 4.x broker, one of
+// GET_ALL_TOPIC_CONFIG. An unknown topic is a *ResponseError with RespTopicNotExist.
 func (c *Client) TopicConfig(ctx context.Context, addr, topic string) (*body.TopicConfig, error) {
 	req := codec.NewRequest(codec.ReqGetTopicConfig)
 	codec.EncodeHeader(req, &codec.TopicRequestHeader{Topic: topic})
@@ -35,7 +35,8 @@ func (c *Client) TopicConfig(ctx context.Context, addr, topic string) (*body.Top
 	if !IsResponse(err, codec.RespRequestCodeNotSupported) {
 		return t, err
 	}
-	all, err := decodeBody[body.TopicConfigSerializeWrapper](c.Do(ctx, addr, codec.NewRequest(codec.ReqGetAllTopicConfig)))
+	req = codec.NewRequest(codec.ReqGetAllTopicConfig)
+	all, err := decodeBody[body.TopicConfigSerializeWrapper](c.Do(ctx, addr, req))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,8 @@ func (c *Client) CreateGroup(ctx context.Context, addr string, g *body.Subscript
 	return err
 }
 
-// RuntimeInfo is what a broker says about itself (GET_BROKER_RUNTIME_INFO), such as brokerVersionDesc and putTps.
+// RuntimeInfo is what a broker says about itself (GET_BROKER_RUNTIME_INFO), such as brokerVersionDesc and
+// putTps.
 func (c *Client) RuntimeInfo(ctx context.Context, addr string) (map[string]string, error) {
 	t, err := decodeBody[body.KVTable](c.Do(ctx, addr, codec.NewRequest(codec.ReqGetBrokerRuntimeInfo)))
 	if err != nil {
@@ -76,8 +78,8 @@ func (c *Client) RuntimeInfo(ctx context.Context, addr string) (map[string]strin
 	return t.Table, nil
 }
 
-// GroupConfig is a consumer group as a 5.x broker has it (GET_SUBSCRIPTIONGROUP_CONFIG). An unknown one, where groups
-// are not made on first use, is a *ResponseError with RespSubscriptionGroupNotExist.
+// GroupConfig is a consumer group as a 5.x broker has it (GET_SUBSCRIPTIONGROUP_CONFIG). An unknown one,
+// where groups are not made on first use, is a *ResponseError with RespSubscriptionGroupNotExist.
 func (c *Client) GroupConfig(ctx context.Context, addr, group string) (*body.SubscriptionGroupConfig, error) {
 	req := codec.NewRequest(codec.ReqGetSubscriptionGroupConfig)
 	codec.EncodeHeader(req, &codec.GroupRequestHeader{Group: group})

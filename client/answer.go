@@ -17,8 +17,9 @@ type Answer struct {
 // IsResponse tells an answer from a request that the peer makes.
 func (a Answer) IsResponse() bool { return a.Flag&codec.FlagResponse != 0 }
 
-// PeekAnswer reads the three numbers of a frame's header, without looking at its fields if the members have the order in
-// which Java and Skylark write them: code, extFields, flag, language, opaque. cmd is used for other headers.
+// PeekAnswer reads the three numbers of a frame's header, without looking at its fields if the members have
+// the order in which Java and Skylark write them: code, extFields, flag, language, opaque. cmd is used for
+// other headers.
 func PeekAnswer(f codec.Frame, cmd *codec.Command) (Answer, error) {
 	h := f.Header
 	if f.Type == codec.SerializeROCKETMQ && len(h) >= 13 {
@@ -42,9 +43,9 @@ func PeekAnswer(f codec.Frame, cmd *codec.Command) (Answer, error) {
 	return Answer{Code: cmd.Code, Opaque: cmd.Opaque, Flag: cmd.Flag}, nil
 }
 
-// lastMember finds the last member of that name with a number, by a letter of it that is rare; at is -1 if what stands
-// there is something else. The text sought can stand nowhere but in front of a value: inside of a string its quotes would
-// be escaped.
+// lastMember finds the last member of that name with a number, by a letter of it that is rare; at is -1 if
+// what stands there is something else. The text sought can stand nowhere but in front of a value: inside of a
+// string its quotes would be escaped.
 func lastMember(h []byte, member string, letter int) (v int32, at int) {
 	at = bytes.LastIndexByte(h, member[letter]) - letter
 	if at < 0 || at+len(member) > len(h) || string(h[at:at+len(member)]) != member {

@@ -61,8 +61,8 @@ func TestPeekAnswer(t *testing.T) {
 	require.ErrorIs(t, err, codec.ErrMalformed)
 }
 
-// FuzzPeekAnswer: of every header that Command.Decode reads, PeekAnswer gives the same numbers, or at least those of a
-// header that is the same up to duplicate members.
+// FuzzPeekAnswer: of every header that Command.Decode reads, PeekAnswer gives the same numbers, or at least
+// those of a header that is the same up to duplicate members.
 func FuzzPeekAnswer(f *testing.F) {
 	for _, typ := range bothTypes {
 		f.Add(sendAnswer(typ, 1234567890, codec.SendResponse{}))

@@ -44,8 +44,8 @@ func New(o Options) *Client {
 	return c
 }
 
-// Conn gives the connection to addr (host:port), made if there is none. All who ask meanwhile wait for one dial, each
-// as long as its own ctx allows: the dial goes on for the others, at most for ConnectTimeout.
+// Conn gives the connection to addr (host:port), made if there is none. All who ask meanwhile wait for one
+// dial, each as long as its own ctx allows: the dial goes on for the others, at most for ConnectTimeout.
 func (c *Client) Conn(ctx context.Context, addr string) (*Conn, error) {
 	for {
 		conn, dialing, err := c.connOrDial(addr)
@@ -174,8 +174,8 @@ type ResponseError struct {
 
 // Error gives Java's names of both codes.
 func (e *ResponseError) Error() string {
-	return fmt.Sprintf("%s answered %s (%d): %s", codec.RequestCodeName(e.Request), codec.ResponseCodeName(e.Code), e.Code,
-		e.Remark)
+	return fmt.Sprintf("%s answered %s (%d): %s", codec.RequestCodeName(e.Request), codec.ResponseCodeName(e.Code),
+		e.Code, e.Remark)
 }
 
 // IsResponse tells whether err is an answer with that code.

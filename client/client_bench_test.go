@@ -22,7 +22,8 @@ func BenchmarkSendTemplate(b *testing.B) {
 func BenchmarkPeekAnswer(b *testing.B) {
 	for _, typ := range bothTypes {
 		b.Run(typ.String(), func(b *testing.B) {
-			f := splitOne(b, sendAnswer(typ, 1234567890, codec.SendResponse{TransactionID: []byte("7F00000100002A9F0000000000000001")}))
+			id := []byte("7F00000100002A9F0000000000000001")
+			f := splitOne(b, sendAnswer(typ, 1234567890, codec.SendResponse{TransactionID: id}))
 			var cmd codec.Command
 			b.ReportAllocs()
 			for b.Loop() {

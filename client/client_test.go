@@ -242,7 +242,8 @@ func TestWriteTimeout(t *testing.T) {
 		ln, err := n.Listen("127.0.0.1:0")
 		require.NoError(t, err)
 		defer ln.Close()
-		conn, err := Dial(t.Context(), ln.Addr().String(), Options{Dialer: &countingDialer{net: n}, WriteTimeout: 4 * time.Second})
+		conn, err := Dial(t.Context(), ln.Addr().String(), Options{Dialer: &countingDialer{net: n},
+			WriteTimeout: 4 * time.Second})
 		require.NoError(t, err)
 		defer conn.Close()
 		server, err := ln.Accept()

@@ -33,8 +33,8 @@ func (f DialerFunc) DialContext(ctx context.Context, network, address string) (n
 	return f(ctx, network, address)
 }
 
-// Handler serves requests that the peer makes on our connection (a broker's callbacks), in a goroutine of its own. A
-// nil answer sends none.
+// Handler serves requests that the peer makes on our connection (a broker's callbacks), in a goroutine of its
+// own. A nil answer sends none.
 type Handler func(c *Conn, req *codec.Command) *codec.Command
 
 // Defaults of Options: Java's NettyClientConfig where it has the value.
@@ -50,9 +50,11 @@ const (
 const (
 	// maxUnwritten bounds the bytes that wait behind a write under way; further callers wait.
 	maxUnwritten = 32 << 20
-	// maxKeptBytes is the largest buffer that is kept for the next frame: one big message does not stay for ever.
+	// maxKeptBytes is the largest buffer that is kept for the next frame: one big message does not stay for
+	// ever.
 	maxKeptBytes = 1 << 20
-	// maxRounds is how many times a caller writes what others have appended before it leaves that to a goroutine.
+	// maxRounds is how many times a caller writes what others have appended before it leaves that to a
+	// goroutine.
 	maxRounds = 4
 	// writePieceBytes is how much a peer has to take within WriteTimeout.
 	writePieceBytes = 1 << 20
@@ -156,9 +158,9 @@ func (c *Conn) Err() error {
 	return c.err
 }
 
-// Call sends a request and waits for the answer, until ctx ends or, without a deadline, CallTimeout. It sets the
-// request's opaque, flag and header encoding. Only a peer that reads nothing any more can hold it longer, for
-// WriteTimeout, after which the connection is closed.
+// Call sends a request and waits for the answer, until ctx ends or, without a deadline, CallTimeout. It sets
+// the request's opaque, flag and header encoding. Only a peer that reads nothing any more can hold it longer,
+// for WriteTimeout, after which the connection is closed.
 func (c *Conn) Call(ctx context.Context, req *codec.Command) (*codec.Command, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -194,9 +196,9 @@ func (c *Conn) gaveUp(ctx context.Context, req *codec.Command) error {
 	return fmt.Errorf("%w: %s to %v: %w", ErrTimeout, codec.RequestCodeName(req.Code), c.nc.RemoteAddr(), ctx.Err())
 }
 
-// Go sends a request and returns at once. If it returns no error, done is called exactly once unless Forget comes
-// before it: with the answer, which is done's own, or with the connection's end. It runs on the reading goroutine and
-// does not wait. After an error it is not called.
+// Go sends a request and returns at once. If it returns no error, done is called exactly once unless Forget
+// comes before it: with the answer, which is done's own, or with the connection's end. It runs on the reading
+// goroutine and does not wait. After an error it is not called.
 func (c *Conn) Go(req *codec.Command, done func(*codec.Command, error)) (opaque int32, err error) {
 	req.Opaque, req.Flag, req.Type = c.opaque.Add(1), 0, c.serializeFor(req)
 	opaque = req.Opaque
@@ -225,7 +227,8 @@ func (c *Conn) serializeFor(req *codec.Command) codec.SerializeType {
 	return c.o.Serialize
 }
 
-// Forget drops a call: its done will not be called any more. It is false if done was called, or is being called.
+// Forget drops a call: its done will not be called any more. It is false if done was called, or is being
+// called.
 func (c *Conn) Forget(opaque int32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,9 +255,9 @@ func (c *Conn) Send(cmd *codec.Command) error {
 	return c.SendWith(func(dst []byte) []byte { return cmd.AppendTo(dst) })
 }
 
-// SendWith writes what appendFrame appends: whole frames. The write is the caller's if nobody else writes; what others
-// append meanwhile it writes too, a few times, and then leaves the rest to a goroutine. A nil error does not say that
-// the bytes have left.
+// SendWith writes what appendFrame appends: whole frames. The write is the caller's if nobody else writes;
+// what others append meanwhile it writes too, a few times, and then leaves the rest to a goroutine. A nil
+// error does not say that the bytes have left.
 func (c *Conn) SendWith(appendFrame func(dst []byte) []byte) error {
 	c.wmu.Lock()
 	for len(c.wbuf) > maxUnwritten && c.writing {
@@ -287,8 +290,8 @@ func (c *Conn) writeRest() {
 	_ = c.ended(err)
 }
 
-// writeLocked writes what is there, up to rounds times. It is called, and returns, with wmu held by the one who has set
-// writing; nothing is left in wbuf after an error.
+// writeLocked writes what is there, up to rounds times. It is called, and returns, with wmu held by the one
+// who has set writing; nothing is left in wbuf after an error.
 func (c *Conn) writeLocked(rounds int) (err error) {
 	for ; rounds > 0 && len(c.wbuf) > 0 && err == nil; rounds-- {
 		buf := c.wbuf
@@ -307,8 +310,8 @@ func (c *Conn) writeLocked(rounds int) (err error) {
 	return err
 }
 
-// write takes WriteTimeout for each piece that the peer accepts. The deadline is not moved on at every write: that would
-// cost a timer each. Only the one who has set writing calls it.
+// write takes WriteTimeout for each piece that the peer accepts. The deadline is not moved on at every write:
+// that would cost a timer each. Only the one who has set writing calls it.
 func (c *Conn) write(buf []byte) error {
 	for len(buf) > 0 {
 		if now := time.Now(); now.Sub(c.limited) > c.o.WriteTimeout/4 {

@@ -77,10 +77,11 @@ func TestWritesForOthersAreBounded(t *testing.T) {
 func TestHandlersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		conn, server := rawPeer(t, Options{MaxHandlers: 2, Log: slog.New(slog.DiscardHandler), Handler: func(_ *Conn, req *codec.Command) *codec.Command {
+		handler := func(_ *Conn, req *codec.Command) *codec.Command {
 			<-gate
 			return codec.NewResponse(req, codec.RespSuccess, "")
-		}})
+		}
+		conn, server := rawPeer(t, Options{MaxHandlers: 2, Handler: handler, Log: slog.New(slog.DiscardHandler)})
 		caller := NewConn(server, Options{})
 		defer caller.Close()
 		answers := make(chan int, 3)

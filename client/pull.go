@@ -21,7 +21,8 @@ var pullKeys = [...][]byte{[]byte("consumerGroup"), []byte("topic"), []byte("que
 	[]byte("maxMsgNums"), []byte("sysFlag"), []byte("commitOffset"), []byte("suspendTimeoutMillis"), []byte("subVersion"),
 	[]byte("subscription"), []byte("expressionType")}
 
-// Append appends the frame of a PULL_MESSAGE. Of h's optional fields it takes Subscription and ExpressionType.
+// Append appends the frame of a PULL_MESSAGE. Of h's optional fields it takes Subscription and
+// ExpressionType.
 func (p *PullFrames) Append(dst []byte, t codec.SerializeType, opaque int32, h *codec.PullMessageHeader) []byte {
 	c := &p.cmd
 	c.Code, c.Language, c.Version = codec.ReqPullMessage, codec.LanguageGo, codec.AnnouncedVersion
@@ -81,8 +82,8 @@ type PullResult struct {
 	Body            []byte
 }
 
-// Pull asks a broker for messages. It waits as long as the broker may, and CallTimeout more. Codes that say that there
-// is nothing now are no errors.
+// Pull asks a broker for messages. It waits as long as the broker may, and CallTimeout more. Codes that say
+// that there is nothing now are no errors.
 func (c *Client) Pull(ctx context.Context, addr string, p PullRequest) (*PullResult, error) {
 	req := codec.NewRequest(codec.ReqPullMessage)
 	h := codec.PullMessageHeader{ConsumerGroup: []byte(p.Group), Topic: []byte(p.Topic), QueueID: p.QueueID,
@@ -111,8 +112,8 @@ func (c *Client) Pull(ctx context.Context, addr string, p PullRequest) (*PullRes
 	return ParsePull(answer)
 }
 
-// ParsePull reads the answer to a pull; the result's Body is the command's. Other codes than those of PullResult are a
-// *ResponseError.
+// ParsePull reads the answer to a pull; the result's Body is the command's. Other codes than those of
+// PullResult are a *ResponseError.
 func ParsePull(answer *codec.Command) (*PullResult, error) {
 	switch answer.Code {
 	case codec.RespSuccess, codec.RespPullNotFound, codec.RespPullRetryImmediately, codec.RespPullOffsetMoved:
@@ -127,7 +128,8 @@ func ParsePull(answer *codec.Command) (*PullResult, error) {
 		MaxOffset: h.MaxOffset, SuggestBrokerID: h.SuggestWhichBrokerID, Body: answer.Body}, nil
 }
 
-// EachRecord calls f with every message of a pull answer's body until f or the body fails. Records alias the body.
+// EachRecord calls f with every message of a pull answer's body until f or the body fails. Records alias the
+// body.
 func EachRecord(b []byte, f func(r *codec.Record) error) error {
 	for len(b) > 0 {
 		r, err := codec.ParseRecord(b, true)
@@ -145,8 +147,8 @@ func EachRecord(b []byte, f func(r *codec.Record) error) error {
 	return nil
 }
 
-// Heartbeat tells a broker which groups this connection has (HEART_BEAT). Java clients do so every 30 s; after 120 s
-// without one a broker forgets them.
+// Heartbeat tells a broker which groups this connection has (HEART_BEAT). Java clients do so every 30 s;
+// after 120 s without one a broker forgets them.
 func (c *Client) Heartbeat(ctx context.Context, addr string, h *body.HeartbeatData) error {
 	req := codec.NewRequest(codec.ReqHeartBeat)
 	text, err := body.Encode(h)
@@ -172,27 +174,33 @@ func (c *Client) MinOffset(ctx context.Context, addr, topic string, queueID int3
 	return c.offset(ctx, addr, req)
 }
 
-// SearchOffset is the offset of a queue's first message stored at or after a time (SEARCH_OFFSET_BY_TIMESTAMP).
-func (c *Client) SearchOffset(ctx context.Context, addr, topic string, queueID int32, at time.Time) (codec.QueueOffset, error) {
+// SearchOffset is the offset of a queue's first message stored at or after a time
+// (SEARCH_OFFSET_BY_TIMESTAMP).
+func (c *Client) SearchOffset(ctx context.Context, addr, topic string, queueID int32,
+	at time.Time) (codec.QueueOffset, error) {
 	req := codec.NewRequest(codec.ReqSearchOffsetByTimestamp)
 	codec.EncodeHeader(req, &codec.SearchOffsetRequestHeader{Topic: topic, QueueID: queueID, Timestamp: at.UnixMilli(),
 		BoundaryType: codec.BoundaryLower})
 	return c.offset(ctx, addr, req)
 }
 
-// ConsumerOffset is a group's progress in a queue (QUERY_CONSUMER_OFFSET); a *ResponseError with RespQueryNotFound if it
-// has none.
-func (c *Client) ConsumerOffset(ctx context.Context, addr, group, topic string, queueID int32) (codec.QueueOffset, error) {
+// ConsumerOffset is a group's progress in a queue (QUERY_CONSUMER_OFFSET); a *ResponseError with
+// RespQueryNotFound if it has none.
+func (c *Client) ConsumerOffset(ctx context.Context, addr, group, topic string,
+	queueID int32) (codec.QueueOffset, error) {
 	req := codec.NewRequest(codec.ReqQueryConsumerOffset)
-	codec.EncodeHeader(req, &codec.QueryConsumerOffsetRequestHeader{ConsumerGroup: group, Topic: topic, QueueID: queueID})
+	codec.EncodeHeader(req, &codec.QueryConsumerOffsetRequestHeader{ConsumerGroup: group, Topic: topic,
+		QueueID: queueID})
 	return c.offset(ctx, addr, req)
 }
 
-// CommitOffset stores a group's progress in a queue (UPDATE_CONSUMER_OFFSET): the offset of the next message to consume.
-func (c *Client) CommitOffset(ctx context.Context, addr, group, topic string, queueID int32, next codec.QueueOffset) error {
+// CommitOffset stores a group's progress in a queue (UPDATE_CONSUMER_OFFSET): the offset of the next message
+// to consume.
+func (c *Client) CommitOffset(ctx context.Context, addr, group, topic string, queueID int32,
+	next codec.QueueOffset) error {
 	req := codec.NewRequest(codec.ReqUpdateConsumerOffset)
-	codec.EncodeHeader(req, &codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: group, Topic: topic, QueueID: queueID,
-		CommitOffset: next})
+	codec.EncodeHeader(req, &codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: group, Topic: topic,
+		QueueID: queueID, CommitOffset: next})
 	_, err := c.Do(ctx, addr, req)
 	return err
 }

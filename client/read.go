@@ -42,8 +42,9 @@ func (c *Conn) deliverAll(buf []byte, cmd *codec.Command) (used, need int, err e
 	}
 }
 
-// makeRoom moves what is left of buf to its front and has it hold need bytes, growing with what has come rather than
-// with what a length field claims. An empty buffer that has grown large is exchanged for a small one.
+// makeRoom moves what is left of buf to its front and has it hold need bytes, growing with what has come
+// rather than with what a length field claims. An empty buffer that has grown large is exchanged for a small
+// one.
 func makeRoom(buf []byte, used, need int) []byte {
 	rest := buf[used:]
 	if len(rest) == 0 {

@@ -126,7 +126,8 @@ func TestQueuesOfARoute(t *testing.T) {
 	require.Equal(t, []Queue{{"b", "b:0", 0}, {"b", "b:0", 1}}, WriteQueues(r))
 	require.Equal(t, []Queue{{"a", "a:0", 0}, {"b", "b:0", 0}, {"slaves", "s:2", 0}}, ReadQueues(r))
 	require.Equal(t, map[string]string{"b": "b:0"},
-		Masters(&body.ClusterInfo{BrokerAddrTable: map[string]*body.BrokerData{"b": r.BrokerDatas[0], "s": r.BrokerDatas[2]}}))
+		Masters(&body.ClusterInfo{BrokerAddrTable: map[string]*body.BrokerData{"b": r.BrokerDatas[0],
+			"s": r.BrokerDatas[2]}}))
 }
 
 // broker answers the requests of send.go, pull.go and admin.go as Skylark and Java do.
@@ -136,14 +137,6 @@ func broker(t *testing.T, old bool) func(c *codec.Command) *codec.Command {
 		codec.EncodeHeader(a, h)
 		return a
 	}
-	text := func(c *codec.Command, v any) *codec.Command {
-		a := codec.NewResponse(c, codec.RespSuccess, "")
-		b, err := body.Encode(v)
-		require.NoError(t, err)
-		a.Body = b
-		return a
-	}
-	topic := &body.TopicConfig{TopicName: "T", ReadQueueNums: 4, WriteQueueNums: 4, Perm: 6}
 	return func(c *codec.Command) *codec.Command {
 		switch c.Code {
 		case codec.ReqSendMessageV2, codec.ReqSendBatchMessage:
@@ -173,34 +166,50 @@ func broker(t *testing.T, old bool) func(c *codec.Command) *codec.Command {
 			return header(c, &codec.OffsetResponseHeader{Offset: 29})
 		case codec.ReqQueryConsumerOffset:
 			return codec.NewResponse(c, codec.RespQueryNotFound, "none")
-		case codec.ReqGetTopicConfig:
-			if old {
-				return codec.NewResponse(c, codec.RespRequestCodeNotSupported, " request type 351 not supported")
-			}
-			return text(c, topic)
-		case codec.ReqGetAllTopicConfig:
-			return text(c, &body.TopicConfigSerializeWrapper{TopicConfigTable: map[string]*body.TopicConfig{"T": topic}})
-		case codec.ReqGetBrokerRuntimeInfo:
-			return text(c, &body.KVTable{Table: map[string]string{"brokerVersionDesc": "V5_3_3"}})
-		case codec.ReqHeartBeat:
-			var h body.HeartbeatData
-			require.NoError(t, body.Decode(c.Body, &h))
-			require.Equal(t, "me", h.ClientID)
-		case codec.ReqUpdateAndCreateTopic:
-			var h codec.CreateTopicRequestHeader
-			require.NoError(t, codec.DecodeHeader(c, &h))
-			require.Equal(t, "+message.type=FIFO", h.Attributes)
-			require.Equal(t, "SINGLE_TAG", h.TopicFilterType)
-		case codec.ReqUpdateAndCreateSubscriptionGroup:
-			var g body.SubscriptionGroupConfig
-			require.NoError(t, body.Decode(c.Body, &g))
-			require.Equal(t, "g", g.GroupName)
-		case codec.ReqUpdateConsumerOffset, codec.ReqDeleteTopicInBroker:
 		default:
-			return codec.NewResponse(c, codec.RespRequestCodeNotSupported, "")
+			return admin(t, c, old)
 		}
-		return codec.NewResponse(c, codec.RespSuccess, "")
 	}
+}
+
+// admin is the rest: topics, groups, heartbeats.
+func admin(t *testing.T, c *codec.Command, old bool) *codec.Command {
+	text := func(c *codec.Command, v any) *codec.Command {
+		a := codec.NewResponse(c, codec.RespSuccess, "")
+		b, err := body.Encode(v)
+		require.NoError(t, err)
+		a.Body = b
+		return a
+	}
+	topic := &body.TopicConfig{TopicName: "T", ReadQueueNums: 4, WriteQueueNums: 4, Perm: 6}
+	switch c.Code {
+	case codec.ReqGetTopicConfig:
+		if old {
+			return codec.NewResponse(c, codec.RespRequestCodeNotSupported, " request type 351 not supported")
+		}
+		return text(c, topic)
+	case codec.ReqGetAllTopicConfig:
+		return text(c, &body.TopicConfigSerializeWrapper{TopicConfigTable: map[string]*body.TopicConfig{"T": topic}})
+	case codec.ReqGetBrokerRuntimeInfo:
+		return text(c, &body.KVTable{Table: map[string]string{"brokerVersionDesc": "V5_3_3"}})
+	case codec.ReqHeartBeat:
+		var h body.HeartbeatData
+		require.NoError(t, body.Decode(c.Body, &h))
+		require.Equal(t, "me", h.ClientID)
+	case codec.ReqUpdateAndCreateTopic:
+		var h codec.CreateTopicRequestHeader
+		require.NoError(t, codec.DecodeHeader(c, &h))
+		require.Equal(t, "+message.type=FIFO", h.Attributes)
+		require.Equal(t, "SINGLE_TAG", h.TopicFilterType)
+	case codec.ReqUpdateAndCreateSubscriptionGroup:
+		var g body.SubscriptionGroupConfig
+		require.NoError(t, body.Decode(c.Body, &g))
+		require.Equal(t, "g", g.GroupName)
+	case codec.ReqUpdateConsumerOffset, codec.ReqDeleteTopicInBroker:
+	default:
+		return codec.NewResponse(c, codec.RespRequestCodeNotSupported, "")
+	}
+	return codec.NewResponse(c, codec.RespSuccess, "")
 }
 
 func TestRequests(t *testing.T) {

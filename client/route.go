@@ -48,9 +48,9 @@ func NewNameServers(c *Client, addrs []string) *NameServers {
 	return &NameServers{c: c, addrs: slices.Clone(addrs)}
 }
 
-// Do sends a request until one of the name servers answers SUCCESS; each has CallTimeout. They need not know the same:
-// one that was just started has no routes yet. When none does, a *ResponseError of one that answered counts more than
-// that another could not be reached.
+// Do sends a request until one of the name servers answers SUCCESS; each has CallTimeout. They need not know
+// the same: one that was just started has no routes yet. When none does, a *ResponseError of one that
+// answered counts more than that another could not be reached.
 func (n *NameServers) Do(ctx context.Context, req *codec.Command) (*codec.Command, error) {
 	var failed, refused error
 	first := int(n.at.Load())
@@ -83,7 +83,8 @@ func (n *NameServers) try(ctx context.Context, addr string, req *codec.Command) 
 	return n.c.Do(ctx, addr, req)
 }
 
-// Route is where a topic is (GET_ROUTEINFO_BY_TOPIC). An unknown one is a *ResponseError with RespTopicNotExist.
+// Route is where a topic is (GET_ROUTEINFO_BY_TOPIC). An unknown one is a *ResponseError with
+// RespTopicNotExist.
 func (n *NameServers) Route(ctx context.Context, topic string) (*body.TopicRouteData, error) {
 	req := codec.NewRequest(codec.ReqGetRouteInfoByTopic)
 	standard := true
@@ -115,14 +116,17 @@ type Queue struct {
 	ID         int32
 }
 
-// WriteQueues are the queues that take messages: of masters, with write permission. The order is by broker name and id.
+// WriteQueues are the queues that take messages: of masters, with write permission. The order is by broker
+// name and id.
 func WriteQueues(r *body.TopicRouteData) []Queue {
-	return queues(r, codec.PermWrite, func(q *body.QueueData) int32 { return q.WriteQueueNums }, (*body.BrokerData).MasterAddr)
+	count := func(q *body.QueueData) int32 { return q.WriteQueueNums }
+	return queues(r, codec.PermWrite, count, (*body.BrokerData).MasterAddr)
 }
 
 // ReadQueues are the queues to pull from: of masters or, where there is none, the slave with the lowest id.
 func ReadQueues(r *body.TopicRouteData) []Queue {
-	return queues(r, codec.PermRead, func(q *body.QueueData) int32 { return q.ReadQueueNums }, func(b *body.BrokerData) string {
+	count := func(q *body.QueueData) int32 { return q.ReadQueueNums }
+	return queues(r, codec.PermRead, count, func(b *body.BrokerData) string {
 		addr, best := b.MasterAddr(), int64(0)
 		for id, a := range b.BrokerAddrs {
 			if b.MasterAddr() == "" && (addr == "" || id < best) {
@@ -133,8 +137,8 @@ func ReadQueues(r *body.TopicRouteData) []Queue {
 	})
 }
 
-func queues(r *body.TopicRouteData, perm int32, count func(*body.QueueData) int32, addr func(*body.BrokerData) string) []Queue {
-	var out []Queue
+func queues(r *body.TopicRouteData, perm int32, count func(*body.QueueData) int32,
+	addr func(*body.BrokerData) string) (out []Queue) {
 	for _, q := range r.QueueDatas {
 		if q.Perm&perm == 0 {
 			continue

@@ -11,7 +11,8 @@ import (
 
 // SendResult is the answer to a send whose message is stored.
 type SendResult struct {
-	// Code is RespSuccess, or says what was late: RespFlushDiskTimeout, RespFlushSlaveTimeout, RespSlaveNotAvailable.
+	// Code is RespSuccess, or says what was late: RespFlushDiskTimeout, RespFlushSlaveTimeout,
+	// RespSlaveNotAvailable.
 	Code          int
 	MsgIDs        []string // offset message ids, one for each message of a batch
 	QueueID       int32
@@ -23,8 +24,9 @@ type SendResult struct {
 // defaultQueueNums is the queue count that Java producers ask for when a send makes its topic.
 const defaultQueueNums = 4
 
-// NewSend makes the request of a send. The code is SEND_BATCH_MESSAGE if h.Batch is set, else SEND_MESSAGE_V2. An empty
-// producer group, default topic, queue count of it and born timestamp get the values of a Java client.
+// NewSend makes the request of a send. The code is SEND_BATCH_MESSAGE if h.Batch is set, else
+// SEND_MESSAGE_V2. An empty producer group, default topic, queue count of it and born timestamp get the
+// values of a Java client.
 func NewSend(h *codec.SendMessageHeader, body []byte) *codec.Command {
 	code := codec.ReqSendMessageV2
 	if h.Batch {
@@ -53,8 +55,8 @@ func sendDefaults(h *codec.SendMessageHeader) {
 	}
 }
 
-// Send sends one message, or a batch if h.Batch is set and body is made of codec.AppendBatchEntry. It is for tests and
-// rare sends; see SendTemplate for many.
+// Send sends one message, or a batch if h.Batch is set and body is made of codec.AppendBatchEntry. It is for
+// tests and rare sends; see SendTemplate for many.
 func (c *Client) Send(ctx context.Context, addr string, h *codec.SendMessageHeader, body []byte) (*SendResult, error) {
 	answer, err := c.Call(ctx, addr, NewSend(h, body))
 	if err != nil {

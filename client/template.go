@@ -9,8 +9,8 @@ import (
 	"skylark/codec"
 )
 
-// FirstOpaque and OpaqueSpan bound the opaques that a SendTemplate takes: numbers of ten digits, so that a header never
-// changes its length.
+// FirstOpaque and OpaqueSpan bound the opaques that a SendTemplate takes: numbers of ten digits, so that a
+// header never changes its length.
 const (
 	FirstOpaque int32 = 1_000_000_000
 	OpaqueSpan  int32 = 1 << 30
@@ -19,26 +19,28 @@ const (
 // keyDigits is the width of the number in a key that a template writes.
 const keyDigits = 16
 
-// TemplateOptions describe the sends of one queue that differ in little: opaque, born timestamp, unique key, keys, body.
+// TemplateOptions describe the sends of one queue that differ in little: opaque, born timestamp, unique key,
+// keys, body.
 type TemplateOptions struct {
 	Type   codec.SerializeType
 	Code   int // ReqSendMessageV2, ReqSendMessage or ReqSendBatchMessage; the latter sets Header.Batch
 	Oneway bool
-	// Header is what stays the same, with the defaults of NewSend. To its Properties are added PropUniqKey if UniqKeys is set, and PropKeys if
-	// Keys > 0.
+	// Header is what stays the same, with the defaults of NewSend. To its Properties are added PropUniqKey if
+	// UniqKeys is set, and PropKeys if Keys > 0.
 	Header   codec.SendMessageHeader
 	UniqKeys *codec.UniqueIDGenerator
 	Keys     int // of each message, "<16 hex digits>-<index>"
-	// Property is the name of one more property whose value of PropertyBytes characters each send gives; "": none.
+	// Property is the name of one more property whose value of PropertyBytes characters each send gives; "":
+	// none.
 	Property      string
 	PropertyBytes int
 }
 
-// SendTemplate is a send request's frame, encoded once. A send copies it and overwrites the few places that change:
-// about 60 ns and no allocation, where encoding each header costs ten times as much.
+// SendTemplate is a send request's frame, encoded once. A send copies it and overwrites the few places that
+// change: about 60 ns and no allocation, where encoding each header costs ten times as much.
 //
-// The places are found by encoding the header twice with other values and comparing, which needs no knowledge of either
-// encoding.
+// The places are found by encoding the header twice with other values and comparing, which needs no knowledge
+// of either encoding.
 type SendTemplate struct {
 	head   []byte
 	opaque hole

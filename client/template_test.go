@@ -14,7 +14,8 @@ import (
 var bothTypes = []codec.SerializeType{codec.SerializeJSON, codec.SerializeROCKETMQ}
 
 func testIDs() *codec.UniqueIDGenerator {
-	return codec.NewUniqueIDGenerator(netip.MustParseAddr("10.1.2.3"), 7, 9, func() time.Time { return time.UnixMilli(1700000000000) })
+	now := func() time.Time { return time.UnixMilli(1700000000000) }
+	return codec.NewUniqueIDGenerator(netip.MustParseAddr("10.1.2.3"), 7, 9, now)
 }
 
 func testTemplate(t testing.TB, typ codec.SerializeType, code, keys int) *SendTemplate {
@@ -48,9 +49,9 @@ func TestSendTemplate(t *testing.T) {
 		for i, opaque := range []int32{FirstOpaque, FirstOpaque + 1, FirstOpaque + OpaqueSpan - 1} {
 			body := []byte(fmt.Sprintf("body %d", i*1000))
 			born := int64(1700000000123) + int64(i)
-			frame := tmpl.AppendHead([]byte("before"), Send{Opaque: opaque, BornMillis: born, Key: uint64(i) + 0xABC, BodyBytes: len(body),
-				Property: []byte("value"), // one short
-			})
+			send := Send{Opaque: opaque, BornMillis: born, Key: uint64(i) + 0xABC, BodyBytes: len(body),
+				Property: []byte("value")} // one character short
+			frame := tmpl.AppendHead([]byte("before"), send)
 			require.Len(t, frame, len("before")+tmpl.HeadBytes())
 			cmd, h := decodeSend(t, append(frame[len("before"):], body...))
 			require.Equal(t, code, cmd.Code)
