@@ -10,7 +10,8 @@ import (
 )
 
 // AssignmentProcessor serves QUERY_ASSIGNMENT (400): Java QueryAssignmentProcessor for groups that pull. Broadcast
-// groups get every queue, others their share by the strategy the client names.
+// groups get every queue, others their share by the strategy the client names. No list at all has the client keep what
+// it has: there is no route, the group is not online, or the strategy is unknown.
 type AssignmentProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
@@ -29,9 +30,11 @@ func (p *AssignmentProcessor) Process(r *rpc.Request) {
 		return
 	}
 	queues := readQueues(route, q.Topic)
-	if q.MessageModel != body.Broadcasting {
+	if q.MessageModel != body.Broadcasting && b.cfg.broker.ServerLoadBalancerEnable {
 		cg := b.consumers.Get(q.ConsumerGroup)
-		if cg == nil {
+		if cg == nil || q.StrategyName != body.StrategyAveragely && q.StrategyName != body.StrategyAveragelyByCircle {
+			b.log.Warn("no assignment", "group", q.ConsumerGroup, "online", cg != nil, "topic", q.Topic, "strategy",
+				q.StrategyName)
 			b.replyJSON(r, &answer)
 			return
 		}

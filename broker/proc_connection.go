@@ -117,7 +117,7 @@ func (p *ConnectionProcessor) consumeDirectly(r *rpc.Request) {
 	copyFields(req, r.Cmd)
 	req.Set("brokerName", p.b.cfg.broker.BrokerName)
 	if view, err := codec.ParseRecord(rec, false); err == nil {
-		if t := p.b.topics.Lookup(view.Topic); t != nil {
+		if t := p.b.topics.Lookup(view.Topic); t != nil { // the request need not name it
 			req.SetInt("topicSysFlag", int64(t.Config.TopicSysFlag))
 		}
 	}
@@ -139,8 +139,15 @@ func (p *ConnectionProcessor) forward(r *rpc.Request, groupName, clientID string
 		r.ReplyError(codec.RespSystemError, fmt.Sprintf("The Consumer <%s> <%s> not online", groupName, clientID))
 		return
 	}
+	if cl.Version < codec.Version318Snapshot {
+		r.ReplyError(codec.RespSystemError, fmt.Sprintf("The Consumer <%s> Version <%s> too low to finish, please upgrade it "+
+			"to V3_1_8_SNAPSHOT", clientID, codec.VersionName(cl.Version)))
+		return
+	}
 	d := r.Defer()
+	b.inflight.add()
 	b.server.CallAsync(cl.Conn, req, forwardTimeout, func(answer *codec.Command, err error) {
+		defer b.inflight.done()
 		out := d.Response(codec.RespSystemError, "")
 		switch {
 		case errors.Is(err, rpc.ErrCallTimeout):

@@ -199,13 +199,7 @@ func (p *TopicProcessor) consumers(r *rpc.Request) {
 }
 
 func (p *TopicProcessor) systemTopics(r *rpc.Request) {
-	set := map[string]bool{}
-	for _, t := range p.b.topics.All() {
-		if t.System {
-			set[t.Name] = true
-		}
-	}
-	p.b.replyJSON(r, &body.TopicList{TopicList: sortedKeys(set)})
+	p.b.replyJSON(r, &body.TopicList{TopicList: p.b.topics.SystemNames()})
 }
 
 // copyFields gives a request of ours the fields of another.

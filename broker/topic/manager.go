@@ -136,6 +136,21 @@ func (m *Manager) systemTopics() []body.TopicConfig {
 	return list
 }
 
+// SystemNames are the names that are the broker's own, whether the topic exists or not, sorted (Java
+// TopicValidator.getSystemTopicSet).
+func (m *Manager) SystemNames() []string {
+	names := []string{codec.AutoCreateTopicKey, codec.ScheduleTopic, codec.BenchmarkTopic, codec.HalfTopic,
+		codec.TraceTopic, codec.OpHalfTopic, codec.TransCheckMaxTimeTopic, codec.SelfTestTopic,
+		codec.OffsetMovedEventTopic, codec.RocksDBOffsetTopic}
+	for _, t := range m.All() {
+		if t.System {
+			names = append(names, t.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // IsSystem tells whether a topic is the broker's own: it cannot be created or deleted by tools.
 func (m *Manager) IsSystem(name string) bool {
 	return codec.IsSystemTopic(name) || name == m.o.ClusterName || name == m.o.BrokerName ||
