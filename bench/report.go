@@ -121,7 +121,7 @@ type Latency struct {
 	StdDev float64 `json:"stddev_us"`
 }
 
-// Interval is one second of the run.
+// Interval is one second of the measured part.
 type Interval struct {
 	Second   int     `json:"second"` // since the load began
 	Messages int64   `json:"messages"`

@@ -59,13 +59,12 @@ func newShard(open bool) *shard {
 	return s
 }
 
-// reset forgets all that was measured: the warm-up is over.
+// reset forgets all that was measured: the warm-up is over. The second that is under way goes on.
 func (s *shard) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.total, s.liveSums, s.last = sums{}, sums{}, 0
+	s.total, s.last = sums{}, 0
 	clear(s.failures)
-	s.live = coarse{}
 	s.latency.Reset()
 	if s.service != nil {
 		s.service.Reset()

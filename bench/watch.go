@@ -85,15 +85,14 @@ func (w *watcher) look(second int) {
 	us := func(v int64) float64 { return float64(v) / 1e3 }
 	i := Interval{Second: second, Messages: n.messages, Failed: n.failed, P50: us(c.quantile(0.5)),
 		P99: us(c.quantile(0.99)), Max: us(c.max)}
-	if len(w.list) < maxIntervals {
+	warm := ""
+	if w.o.Warmup > 0 && w.tl.now()-int64(time.Second) < w.tl.measureFrom.Load() {
+		warm = "  (warm-up)" // all of the second or a part of it
+	} else if len(w.list) < maxIntervals {
 		w.list = append(w.list, i)
 	}
 	if w.o.Progress == nil {
 		return
-	}
-	warm := ""
-	if w.tl.now() < w.tl.measureFrom.Load() {
-		warm = "  (warm-up)"
 	}
 	w.o.Progress(fmt.Sprintf("%4ds %9d msg/s %8.1f MB/s  p50 %s  p99 %s  max %s  failed %d%s", second, n.messages,
 		float64(n.bytes)/1e6, ms(i.P50), ms(i.P99), ms(i.Max), failed, warm))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"skylark/bench"
@@ -17,7 +18,7 @@ func runBench(args []string) error {
 	defer stop()
 	err := bench.Main(ctx, args, os.Stdout, os.Stderr)
 	if errors.Is(err, bench.ErrUsage) {
-		return fmt.Errorf("%w: %w", errUsage, err)
+		return fmt.Errorf("%w: %s", errUsage, strings.TrimPrefix(err.Error(), bench.ErrUsage.Error()+": "))
 	}
 	return err
 }
