@@ -140,9 +140,9 @@ func (t *consumeQueueTable) saveMarks() error {
 // FlushIntervalConsumeQueue those with FlushConsumeQueueLeastPages dirty pages, and every
 // FlushConsumeQueueThoroughPeriod all of them and the index. After that the checkpoint says so.
 //
-// While nothing is written it sleeps: an idle broker must not wake up every second for this. After a failed flush nothing
-// is declared durable any more (the kernel forgets which pages it could not write), so the next start is an abnormal one
-// and builds the queues anew from the last checkpoint on.
+// While nothing is written it sleeps: an idle broker must not wake up every second for this. After a flush that failed for
+// another reason than a full disk nothing is declared durable any more (the kernel forgets which pages it could not
+// write), so the next start is an abnormal one and builds the queues anew from the last checkpoint on.
 type flushConsumeQueueService struct {
 	o          *Options
 	table      *consumeQueueTable
@@ -202,7 +202,9 @@ func (s *flushConsumeQueueService) whileDirty() bool {
 			err = s.table.flushPages(s.o.FlushConsumeQueueLeastPages)
 		}
 		if err != nil {
-			s.broken = err
+			if !diskFull(err) { // a checkpoint that found no room can be written later
+				s.broken = err
+			}
 			s.fail(err)
 		}
 	}

@@ -309,7 +309,15 @@ func scanEntries(mf *mappedFile, maxPhy int64) (pos, lastPhy int64, err error) {
 // truncate drops the entries of records that end behind p: at the end of recovery what the log has lost, and before an
 // abnormal recovery dispatches again what a crash may have torn.
 func (t *consumeQueueTable) truncate(p PhyOffset) error {
-	return t.forEach(t.all(), manyWorkers(), func(cq *consumeQueue) error { return cq.truncate(int64(p)) })
+	return t.forEach(t.all(), manyWorkers(), func(cq *consumeQueue) error {
+		err := cq.truncate(int64(p))
+		if saved := cq.saved.Load(); err == nil && saved != nil && saved.maxOffset > cq.maxOffset.Load() {
+			m := cq.mark()
+			cq.saved.Store(&m)
+			t.marksMoved.Store(true)
+		}
+		return err
+	})
 }
 
 func (cq *consumeQueue) truncate(p int64) error {
@@ -342,10 +350,6 @@ func (cq *consumeQueue) truncate(p int64) error {
 	}
 	cq.maxPhy.Store(maxPhy)
 	cq.maxOffset.Store(end)
-	if saved := cq.saved.Load(); saved != nil && saved.maxOffset > end {
-		m := cq.mark()
-		cq.saved.Store(&m)
-	}
 	return nil
 }
 
@@ -399,7 +403,7 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 		// What a crash cut off the log will be written anew, by topics that live.
 		if end := t.cl.maxOffset(); before > end {
 			t.deletedTopics[topic] = end
-			t.marksMoved = true
+			t.marksMoved.Store(true)
 		}
 		if int64(before) <= minPhy {
 			delete(t.deletedTopics, topic)
@@ -448,10 +452,9 @@ func (cq *consumeQueue) checkFront(mark queueMark, marked bool, minPhy int64) er
 
 // finishRecovery makes durable what recovery changed in the marks, before anything is put.
 func (t *consumeQueueTable) finishRecovery() error {
-	if !t.marksMoved {
+	if !t.marksMoved.Swap(false) && !t.index.marksMoved {
 		return nil
 	}
-	t.marksMoved = false
 	return t.saveMarks()
 }
 

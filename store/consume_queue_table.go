@@ -58,7 +58,9 @@ type consumeQueueTable struct {
 
 	recovering bool       // entries with a hole before them wait for rebuild
 	loaded     queueMarks // as found at the start, until rebuild
-	marksMoved bool       // recovery changed what the queue checkpoint says of deleted topics
+	// marksMoved tells that recovery moved a mark back: it must be durable before anything is put, or the next crash
+	// would find entries of a log that was cut, and a mark that vouches for them.
+	marksMoved atomic.Bool
 	checkpoint *storeCheckpoint
 	// flushedTo is the store time of queueMarks.dispatched: set by a thorough flush before it saves the marks.
 	flushedTo atomic.Int64

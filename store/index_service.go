@@ -63,6 +63,8 @@ type indexService struct {
 	// What load found, for begin.
 	loaded          queueMarks
 	clean, complete bool
+	// marksMoved: see consumeQueueTable.
+	marksMoved bool
 
 	position atomic.Int64 // indexedTo for those who must not wait for mu
 	walker   logWalker
@@ -132,6 +134,7 @@ func (x *indexService) begin(end PhyOffset) error {
 	x.position.Store(int64(x.indexedTo))
 	x.savedTo.Store(int64(x.indexedTo))
 	x.savedMarks = x.lastMark()
+	x.marksMoved = x.loaded.present && x.loaded.indexedTo > x.indexedTo
 	x.loaded = queueMarks{}
 	return nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"skylark/codec"
@@ -88,22 +89,46 @@ func (s *MessageStore) warm(mf *mappedFile, pos, n int64) {
 	}
 }
 
+// timeFrom is the store timestamp of the first record at or behind an offset of the log, which grows with the offset also
+// where records are missing. Behind the last record it is larger than any.
+func (s *MessageStore) timeFrom(phyOffset int64) int64 {
+	for {
+		mf := s.cl.files.find(phyOffset)
+		if mf == nil {
+			if mf = s.cl.files.after(phyOffset); mf == nil {
+				return math.MaxInt64
+			}
+			phyOffset = mf.fileFrom
+		}
+		if b, ok := mf.slice(phyOffset-mf.fileFrom, recordTimeBytes); ok {
+			s.warm(mf, phyOffset-mf.fileFrom, recordTimeBytes)
+			_, magic := codec.RecordSize(b)
+			timestamp := recordStoreTimestamp(b)
+			mf.Release()
+			if magic == codec.MagicV1 || magic == codec.MagicV2 {
+				return timestamp
+			}
+		}
+		phyOffset = mf.fileFrom + mf.size
+	}
+}
+
 // OffsetByTime searches a queue by store time (Java ConsumeQueue.getOffsetInQueueByTime; request 29).
 //
 //	BoundaryLower  first message with storeTime >= t; past the end max; before the start min
 //	BoundaryUpper  last message with storeTime <= t; past the end max-1; before the start min
 //
-// An unknown queue gives 0, one whose messages have all expired max. It may wait for the disk.
+// An unknown queue gives 0, one whose messages have all expired max. A message whose record is missing counts as stored at
+// the time of the next record that is there. It may wait for the disk.
 func (s *MessageStore) OffsetByTime(topic string, queueID int32, timestampMillis int64, b Boundary) QueueOffset {
 	cq := s.queues.find(topic, queueID)
 	if cq == nil {
 		return 0
 	}
 	from, to := cq.minOffset.Load(), cq.maxOffset.Load()
-	// Records that are gone have no time; they are the oldest.
-	reached := func(e cqEntry) bool { return s.storeTime(e) >= timestampMillis }
+	reached := func(e cqEntry) bool { return s.timeFrom(e.phyOffset) >= timestampMillis }
 	if b == BoundaryUpper {
-		reached = func(e cqEntry) bool { return s.storeTime(e) > timestampMillis }
+		reached = func(e cqEntry) bool { return s.timeFrom(e.phyOffset) > timestampMillis }
 	}
 	if from >= to {
 		return QueueOffset(to)

@@ -159,8 +159,7 @@ func parseQueueMarks(data []byte) (queueMarks, error) {
 	if tail < 0 {
 		return m, fmt.Errorf("%w: no checksum", errQueueMarks)
 	}
-	var sum uint32
-	if _, err := fmt.Sscanf(string(data[tail:]), "crc %08x\n", &sum); err != nil || sum != crc32.ChecksumIEEE(data[:tail]) {
+	if string(data[tail:]) != fmt.Sprintf("crc %08x\n", crc32.ChecksumIEEE(data[:tail])) {
 		return m, fmt.Errorf("%w: checksum", errQueueMarks)
 	}
 	scanner := bufio.NewScanner(bytes.NewReader(data[:tail]))

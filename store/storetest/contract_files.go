@@ -119,6 +119,14 @@ func testHoleInLog(h *harness) {
 			require.Equal(h, bodyOf("T", 0, int(last)), string(rec.Body))
 		}
 		require.EqualValues(h, count-1, last)
+		for i, rec := range recs { // the search by time leads over the hole as well
+			require.Equal(h, rec.StoreTimestamp, h.StoreTimeOf("T", 0, rec.QueueOffset))
+			q := h.OffsetByTime("T", 0, rec.StoreTimestamp, store.BoundaryLower)
+			require.LessOrEqual(h, q, rec.QueueOffset)
+			if i > 0 && recs[i-1].StoreTimestamp < rec.StoreTimestamp {
+				require.Greater(h, q, recs[i-1].QueueOffset)
+			}
+		}
 	}
 	h.stop()
 	require.NoError(h, h.fs.Remove(h.logFiles()[1]))
