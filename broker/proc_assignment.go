@@ -21,6 +21,10 @@ func (p *AssignmentProcessor) Process(r *rpc.Request) {
 		r.ReplyError(codec.RespInvalidParameter, "the request body cannot be read: "+err.Error())
 		return
 	}
+	if q.Topic == "" || q.ConsumerGroup == "" {
+		r.ReplyError(codec.RespInvalidParameter, "topic or consumerGroup is missing in the request body")
+		return
+	}
 	b := p.b
 	var answer body.QueryAssignmentResponseBody
 	route, err := b.registrar.route(q.Topic)
