@@ -118,7 +118,8 @@ func (t *consumeQueueTable) syncTopics(topics map[string]bool) error {
 // saveMarks writes the queue checkpoint: what the last flush of each queue made durable.
 func (t *consumeQueueTable) saveMarks() error {
 	return t.mark.save(func() queueMarks {
-		m := queueMarks{logEnd: t.cl.maxOffset(), dispatched: t.flushedTo.Load(), deleted: map[string]PhyOffset{}, queues: map[queueKey]queueMark{}}
+		m := queueMarks{logEnd: t.cl.maxOffset(), dispatched: t.flushedTo.Load(),
+			deleted: make(map[string]PhyOffset), queues: make(map[queueKey]queueMark)}
 		t.writeMu.Lock()
 		for topic, before := range t.deletedTopics {
 			m.deleted[topic] = before

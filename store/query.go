@@ -187,9 +187,9 @@ func (s *MessageStore) ReadRecord(p PhyOffset, buf []byte) ([]byte, error) {
 }
 
 // QueryByKey returns copies of the records of a topic that have key as their UNIQ_KEY or as one of their KEYS and were
-// stored in [beginMillis, endMillis], oldest first: the newest maxNum of them, and never more than MaxMsgsNumBatch. lastUpdate and
-// lastPhy tell how far the index has come. Unlike Java's the answer has no records whose key only has the same hash. It
-// may wait for the disk.
+// stored in [beginMillis, endMillis], oldest first: the newest maxNum of them, and never more than MaxMsgsNumBatch.
+// lastUpdate and lastPhy tell how far the index has come. Unlike Java's the answer has no records whose key only has the
+// same hash. It may wait for the disk.
 func (s *MessageStore) QueryByKey(topic, key string, maxNum int, beginMillis, endMillis int64) (recs [][]byte,
 	lastUpdate int64, lastPhy PhyOffset) {
 	maxNum = min(maxNum, s.o.MaxMsgsNumBatch)
