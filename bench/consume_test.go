@@ -60,7 +60,8 @@ func TestConsume(t *testing.T) {
 			require.Equal(t, want*int64(codec.MinRecordBytes+1+100), r.Bytes)
 			synctest.Wait()
 			require.Zero(t, f.eng.Connections())
-			require.Len(t, f.groups, o.Groups)
+			_, _, groups := f.counts()
+			require.Equal(t, o.Groups, groups)
 		})
 	}
 	f(1000, func(o *Options) {})
@@ -103,7 +104,8 @@ func TestConsumeWaits(t *testing.T) {
 		require.EqualValues(t, 10, r.Messages)
 		require.Empty(t, r.Failures)
 		require.InDelta(t, 1e6, r.Latency.P50, 1e4, "a pull that waits is as long as it waits")
-		require.InDelta(t, 10+4*30/5, f.pulls, 8)
+		pulls, _, _ := f.counts()
+		require.InDelta(t, 10+4*30/5, pulls, 8)
 	})
 }
 
@@ -142,9 +144,7 @@ func TestConsumeFailures(t *testing.T) {
 		require.EqualValues(t, 1001, r.Messages)
 		require.Equal(t, map[string]int64{"connection lost": 2}, r.Failures)
 
-		f.mu.Lock()
-		f.unknownCodes = map[int]bool{codec.ReqPullMessage: true}
-		f.mu.Unlock()
+		f.locked(func() { f.unknownCodes = map[int]bool{codec.ReqPullMessage: true} })
 		r = mustRun(t, o)
 		require.Zero(t, r.Messages)
 		require.InDelta(t, 4*100, r.Failures["REQUEST_CODE_NOT_SUPPORTED"], 8, "ten a second for each queue")
@@ -218,7 +218,7 @@ func TestEndToEndFindsLoss(t *testing.T) {
 		require.Equal(t, &Verdict{Acked: 99, Seen: 99, Missing: 1, Unacked: 1, Listed: []string{"0/39"}}, r.Verify)
 		require.Less(t, time.Since(start), 10*time.Second)
 		o.Verify = false
-		n = 0
+		f.locked(func() { n = 0 })
 		r = mustRun(t, o)
 		require.EqualValues(t, 1, r.Verify.Missing, "told, but no error")
 	})
@@ -370,14 +370,14 @@ func TestSockets(t *testing.T) {
 	big := f.options(Produce)
 	big.Size, big.Conns, big.Window, big.Duration = 1<<20, 2, 16, time.Hour
 	seen := 0
-	f.mu.Lock()
-	f.send = func(*codec.SendMessageHeader) verdict {
-		if seen++; seen == 50 {
-			cancel()
+	f.locked(func() {
+		f.send = func(*codec.SendMessageHeader) verdict {
+			if seen++; seen == 50 {
+				cancel()
+			}
+			return verdict{drop: true}
 		}
-		return verdict{drop: true}
-	}
-	f.mu.Unlock()
+	})
 	r, err := Run(ctx, big)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, r.Messages, int64(50), fmt.Sprint(r.Failures))

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -119,6 +120,25 @@ func (f *fake) makeTopic(name string, queues int32) *fakeTopic {
 	}
 	f.topics[name] = t
 	return t
+}
+
+// locked calls g while the fake serves nothing.
+func (f *fake) locked(g func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g()
+}
+
+// counts are how many pulls came, sends, and groups that sent a heartbeat.
+func (f *fake) counts() (pulls, sends, groups int) {
+	f.locked(func() { pulls, sends, groups = f.pulls, len(f.sends), len(f.groups) })
+	return pulls, sends, groups
+}
+
+// sentAt is when the sends came.
+func (f *fake) sentAt() (out []fakeSend) {
+	f.locked(func() { out = slices.Clone(f.sends) })
+	return out
 }
 
 // records are all messages of a topic, parsed.

@@ -111,9 +111,9 @@ func TestRateIsExact(t *testing.T) {
 		o.Rate, o.Duration, o.Conns = 250, 4*time.Second, 3
 		r := mustRun(t, o)
 		require.EqualValues(t, 1000, r.Messages)
-		start := f.sends[0].at
-		for i, s := range f.sends {
-			require.Equal(t, time.Duration(i)*4*time.Millisecond, s.at.Sub(start))
+		sends := f.sentAt()
+		for i, s := range sends {
+			require.Equal(t, time.Duration(i)*4*time.Millisecond, s.at.Sub(sends[0].at))
 		}
 		require.Zero(t, r.Lag.Max)
 		require.Zero(t, r.Latency.Max)
@@ -151,7 +151,8 @@ func TestStallCountsFromTheTimeDue(t *testing.T) {
 		require.InDelta(t, 80_000, r.Latency.P99, 1500, "a twentieth waits, evenly up to 100 ms")
 		require.InDelta(t, 100_000, r.Latency.Max, 1500)
 
-		f.send = stall(time.Now().Add(time.Second), time.Now().Add(1100*time.Millisecond))
+		begin = time.Now()
+		f.locked(func() { f.send = stall(begin.Add(time.Second), begin.Add(1100*time.Millisecond)) })
 		o.Mode, o.Conns = Sync, 1 // one request at a time: the others wait at the generator, and count
 		r = mustRun(t, o)
 		require.EqualValues(t, 2000, r.Messages)
@@ -261,7 +262,8 @@ func TestWarmupIsNotCounted(t *testing.T) {
 		r := mustRun(t, o)
 		require.EqualValues(t, 200, r.Messages)
 		require.InDelta(t, 1000, r.Latency.Max, 5)
-		require.Len(t, f.sends, 400)
+		_, sends, _ := f.counts()
+		require.Equal(t, 400, sends)
 		require.NotContains(t, lines[0], " 0 msg/s")
 		require.Contains(t, lines[0], "warm-up")
 		require.NotContains(t, lines[1], " 0 msg/s", "the end of the warm-up takes nothing from the second it ends in")
