@@ -110,7 +110,7 @@ func (c *command) common(fs *flag.FlagSet, o *Options) {
 	})
 	fs.DurationVar(&o.Timeout, "timeout", o.Timeout, "an answer that takes longer is a failure")
 	fs.IntVar(&o.Conns, "conns", o.Conns, "`N` connections that send, and that each consumer group has")
-	fs.DurationVar(&o.Duration, "duration", 0, "of the measured part (default 10s if something is sent and there is no --count)")
+	fs.DurationVar(&o.Duration, "duration", 0, "of the measured part (default of producers without --count: 10s)")
 	fs.DurationVar(&o.Warmup, "warmup", 0, "before the measured part")
 	fs.Int64Var(&o.Count, "count", 0, "`N` messages, then stop")
 	fs.DurationVar(&o.Drain, "drain", o.Drain, "how long to wait at the end for messages that do not come")

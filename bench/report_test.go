@@ -200,7 +200,8 @@ func TestMainCommand(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "report.json")
 	out, _, err := run("produce", "-t", "Cmd", "--queues", "2", "--count", "100", "--json", path,
-		"--ledger", filepath.Join(dir, "l"), "--note", "a note", "--tags", "A, B,", "--compress", "lz4", "--serialize", "rocketmq", "--quiet")
+		"--ledger", filepath.Join(dir, "l"),
+		"--note", "a note", "--tags", "A, B,", "--compress", "lz4", "--serialize", "rocketmq", "--quiet")
 	require.NoError(t, err)
 	require.Contains(t, out, "messages       100 in")
 	text, err := os.ReadFile(path)
