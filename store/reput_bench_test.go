@@ -110,3 +110,29 @@ func BenchmarkIndex(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(done), "ns/msg")
 }
+
+// BenchmarkArrival is the time from a put to the consumer's wake-up, one message at a time: the dispatch sleeps before
+// each.
+func BenchmarkArrival(b *testing.B) {
+	o := DefaultOptions(b.TempDir())
+	o.MappedFileSizeCommitLog = 256 << 20
+	o.Log = slog.New(slog.DiscardHandler)
+	arrived := make(chan struct{}, maxRunRecords)
+	o.Listener.Arrived = func(batch []Arrival) {
+		for range batch {
+			arrived <- struct{}{}
+		}
+	}
+	s, err := Open(o)
+	require.NoError(b, err)
+	require.NoError(b, s.Start())
+	defer func() { require.NoError(b, s.Close()) }()
+	m := benchMessage("Topic", 0, 1, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := s.Append(m); r.Status != PutOK {
+			b.Fatal(r.Err)
+		}
+		<-arrived
+	}
+}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -278,6 +279,15 @@ func testLostQueueFiles(h *harness) {
 		}},
 		{"queue checkpoint deleted", func() error { return h.fs.Remove(path.Join(root, "queueCheckpoint")) }},
 		{"queue checkpoint damaged", func() error { return h.zero(path.Join(root, "queueCheckpoint")) }},
+	}
+	for _, i := range []int{0, 3, 4, 5, 7, 9} { // the same in a directory of Java's, which has no marks
+		v := variants[i]
+		damage := v.damage
+		v.name += ", no queue checkpoint"
+		v.damage = func() error {
+			return errors.Join(damage(), h.fs.Remove(path.Join(root, "queueCheckpoint")))
+		}
+		variants = append(variants, v)
 	}
 	saved := h.readTree(root)
 	for _, v := range variants {
