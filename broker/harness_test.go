@@ -55,6 +55,16 @@ func startBroker(t *testing.T, conf string) *testBroker {
 	return start(t, setup{conf: conf})
 }
 
+// configText is smallFiles without what the test says itself.
+func configText(s setup) (text string) {
+	for line := range strings.Lines(smallFiles + "storePathRootDir=" + s.dir + "\n") {
+		if key, _, _ := strings.Cut(line, "="); !strings.Contains("\n"+s.conf, "\n"+key+"=") {
+			text += line
+		}
+	}
+	return text + s.conf
+}
+
 // start opens a broker that the test's end closes.
 func start(t *testing.T, s setup) *testBroker {
 	t.Helper()
@@ -74,7 +84,7 @@ func tryStart(t *testing.T, s setup) (*testBroker, error) {
 		s.dir = t.TempDir()
 	}
 	set := config.NewBrokerSet()
-	f, err := config.Parse(smallFiles+"storePathRootDir="+s.dir+"\n"+s.conf, "test.conf")
+	f, err := config.Parse(configText(s), "test.conf")
 	require.NoError(t, err)
 	warnings, err := set.Load(f)
 	require.NoError(t, err)
