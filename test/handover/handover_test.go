@@ -1,0 +1,37 @@
+//go:build interop
+
+package handover
+
+import "testing"
+
+// TestHandover runs every scenario. They share nothing but the name server, and a Java broker sleeps for most of the 15 s
+// that its clean stop takes, so several run at a time (see TestMain).
+func TestHandover(t *testing.T) {
+	startNamesrv(t)
+	slot := 0
+	run := func(name string, short bool, scenario func(r *relay)) {
+		n := slot
+		slot++
+		if testing.Short() && !short {
+			return
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scenario(newRelay(t, n))
+		})
+	}
+	legs := func(legs ...leg) func(r *relay) { return func(r *relay) { r.run(legs...) } }
+	run("ping-pong", false, legs(leg{java53, clean}, leg{skylark, killedBusy}, leg{java53, killed}, leg{skylark, clean},
+		leg{java53, killedBusy}, leg{skylark, killed}, leg{java53, clean}))
+	run("java-4.9", false, legs(leg{java49, clean}, leg{skylark, clean}, leg{java49, killedBusy}, leg{skylark, killedBusy},
+		leg{java49, clean}, leg{skylark, clean}, leg{java53, killed}))
+	run("clean", false, legs(leg{java53, clean}, leg{skylark, clean}, leg{java53, clean}, leg{skylark, clean}))
+	run("kill", false, legs(leg{java53, killedBusy}, leg{skylark, killedBusy}, leg{java53, killedBusy},
+		leg{skylark, killed}, leg{java53, killed}))
+	run("both-ends", true, legs(leg{java53, clean}, leg{skylark, clean}, leg{java53, killedBusy},
+		leg{skylark, killedBusy}, leg{java53, killed}))
+	run("shrink", false, (*relay).shrink)
+	run("rebuild-java", true, func(r *relay) { r.rebuilds(skylark, java53) })
+	run("rebuild-skylark", false, func(r *relay) { r.rebuilds(java53, skylark) })
+	run("rebuild-java-4.9", false, func(r *relay) { r.rebuilds(skylark, java49) })
+}

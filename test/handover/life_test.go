@@ -1,0 +1,239 @@
+//go:build interop
+
+package handover
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"skylark/client"
+	"skylark/internal/javaoracle"
+)
+
+// The brokers a life can be of.
+const (
+	skylark = "skylark"
+	java53  = javaoracle.Version53
+)
+
+const (
+	readyTimeout = 60 * time.Second
+	stopTimeout  = 40 * time.Second
+	callTimeout  = 20 * time.Second
+)
+
+// brokerProperties configure all brokers alike. The files are small, so that everything rolls; nothing is deleted by
+// age, no transaction is checked, and offsets are written soon, which shortens the test.
+var brokerProperties = map[string]string{
+	"mappedFileSizeCommitLog": "1048576", "mappedFileSizeConsumeQueue": "6000",
+	"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeTimerLog": "1048576",
+	"deleteWhen": "04", "fileReservedTime": "2400", "diskMaxUsedSpaceRatio": "95",
+	"transactionTimeOut": "6000000", "transactionCheckInterval": "6000000",
+	"flushDelayOffsetInterval": "500", "flushConsumerOffsetInterval": "500",
+	"brokerClusterName": "DefaultCluster", "brokerName": "broker-a", "brokerId": "0", "brokerRole": "ASYNC_MASTER",
+	"autoCreateTopicEnable": "true", "autoCreateSubscriptionGroup": "true", "brokerFastFailureEnable": "false",
+	"traceTopicEnable": "true", "enablePropertyFilter": "true",
+}
+
+// directory is a store that is handed over.
+type directory struct {
+	root  string // conf, home, logs and store are below it
+	port  int    // of its brokers
+	props map[string]string
+	lives int
+}
+
+// newDirectory makes an empty one. Directories with different slots can have brokers at the same time.
+func newDirectory(t *testing.T, slot int) *directory {
+	return &directory{root: scratch(t), port: *flagPort + 10*(slot+1), props: maps.Clone(brokerProperties)}
+}
+
+func (d *directory) store(elem ...string) string {
+	return filepath.Join(append([]string{d.root, "store"}, elem...)...)
+}
+
+// copyStore makes a directory with a copy of the store.
+func (d *directory) copyStore(t *testing.T, name string) *directory {
+	to := &directory{root: filepath.Join(d.root, "copies", name), port: d.port, props: maps.Clone(d.props)}
+	require.NoError(t, os.MkdirAll(to.root, 0o755))
+	out, err := exec.CommandContext(t.Context(), "cp", "-a", "--sparse=always", d.store(), to.store()).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return to
+}
+
+// life is one broker that runs on a directory.
+type life struct {
+	dir    *directory
+	kind   string
+	number int // from 1 on, within the directory
+	addr   string
+	client *client.Client
+	ctx    context.Context
+
+	end       func(kill bool) error
+	logs      []logFile
+	afterKill bool // what it found was killed
+}
+
+func (l *life) java() bool { return l.kind != skylark }
+
+func (l *life) String() string { return fmt.Sprintf("life %d (%s)", l.number, l.kind) }
+
+// start begins a life and waits until the broker listens.
+func (d *directory) start(t *testing.T, kind string) *life {
+	t.Helper()
+	d.lives++
+	l := &life{dir: d, kind: kind, number: d.lives, addr: address(d.port), ctx: context.Background()}
+	if l.java() {
+		l.startJava(t)
+	} else {
+		l.startSkylark(t)
+	}
+	l.client = client.New(client.Options{CallTimeout: callTimeout})
+	t.Cleanup(func() { l.finish(true) }) // when the test ends early
+	return l
+}
+
+func (l *life) startJava(t *testing.T) {
+	home := filepath.Join(l.dir.root, "home", "logs", "rocketmqlogs")
+	for _, name := range []string{"store.log", "broker.log", "storeerror.log"} {
+		l.logs = append(l.logs, openLog(filepath.Join(home, name)))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(l.dir.root, "conf"), 0o755))
+	logback := filepath.Join(l.dir.root, "conf", "logback_broker.xml")
+	require.NoError(t, os.WriteFile(logback, []byte(logback49), 0o644))
+	s := javaoracle.Server{Version: l.kind, CacheDir: workDir(t), Dir: l.dir.root, Namesrv: namesrvAddr(),
+		BrokerPort: l.dir.port, Properties: l.dir.props, HeapMiB: 256}
+	p, err := s.StartBroker(t.Context())
+	require.NoError(t, err)
+	l.end = func(kill bool) error {
+		if kill {
+			return p.Kill()
+		}
+		return p.Stop()
+	}
+}
+
+func (l *life) startSkylark(t *testing.T) {
+	props := maps.Clone(l.dir.props)
+	maps.Copy(props, map[string]string{"brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1", "bindAddress": "127.0.0.1",
+		"listenPort": strconv.Itoa(l.dir.port), "haListenPort": strconv.Itoa(l.dir.port + 1),
+		"storePathRootDir": l.dir.store(), "storePathCommitLog": l.dir.store("commitlog")})
+	var text strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(props)) {
+		fmt.Fprintf(&text, "%s=%s\n", k, props[k])
+	}
+	conf := filepath.Join(l.dir.root, "skylark.conf")
+	require.NoError(t, os.WriteFile(conf, []byte(text.String()), 0o644))
+	log := filepath.Join(l.dir.root, fmt.Sprintf("skylark-%d.log", l.number))
+	p := startProcess(t, log, skylarkBinary(t), "broker", "-n", namesrvAddr(), "-c", conf)
+	p.awaitPort(t, l.addr)
+	l.logs = []logFile{openLog(log)}
+	l.logs[0].from = 0
+	l.end = func(kill bool) error {
+		if kill {
+			return p.kill()
+		}
+		return p.stop()
+	}
+}
+
+// finish ends the life once.
+func (l *life) finish(kill bool) error {
+	if l.end == nil {
+		return nil
+	}
+	end := l.end
+	l.end = nil
+	err := end(kill)
+	l.client.Close()
+	return err
+}
+
+// stop ends the broker in order.
+func (l *life) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, l.finish(false), "%s: clean stop", l)
+}
+
+// kill ends it as kill -9 does.
+func (l *life) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, l.finish(true), "%s: kill", l)
+}
+
+// process is a running Skylark.
+type process struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+	err  error // valid behind done
+}
+
+func startProcess(t *testing.T, log, name string, args ...string) *process {
+	t.Helper()
+	out, err := os.Create(log)
+	require.NoError(t, err)
+	defer out.Close()
+	p := &process{cmd: exec.Command(name, args...), log: log, done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p
+}
+
+// awaitPort waits until somebody listens on addr, as long as the process lives.
+func (p *process) awaitPort(t *testing.T, addr string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(readyTimeout)
+	for {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			text, _ := os.ReadFile(p.log)
+			require.Fail(t, "the process ended", "%v\n%s", p.err, text)
+		case <-deadline:
+			require.Fail(t, "nobody listens", "on %s, see %s", addr, p.log)
+		}
+	}
+}
+
+func (p *process) kill() error {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+	return nil
+}
+
+func (p *process) stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(stopTimeout):
+		return fmt.Errorf("no end on SIGTERM, see %s: %w", p.log, p.kill())
+	}
+}
