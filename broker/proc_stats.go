@@ -64,6 +64,7 @@ func (p *StatsProcessor) consumeStats(r *rpc.Request) {
 			end := max(b.store.MaxOffset(name, id), 0)
 			at, _ := b.offsets.Query(h.ConsumerGroup, name, id)
 			pulled, _ := b.offsets.QueryPull(h.ConsumerGroup, name, id)
+			at, pulled = min(at, end), min(pulled, end) // a lag is never negative (Java: is when the end was lost)
 			o := &body.OffsetWrapper{BrokerOffset: end, ConsumerOffset: at, PullOffset: max(pulled, at)}
 			if at > 0 {
 				o.LastTimestamp = max(b.store.StoreTimeOf(name, id, at-1), 0)
