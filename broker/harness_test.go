@@ -223,11 +223,16 @@ func (p *peer) begin(req *codec.Command) <-chan *codec.Command {
 // await takes an answer that must come.
 func await(t *testing.T, ch <-chan *codec.Command) *codec.Command {
 	t.Helper()
+	return awaitFor(t, ch, time.Minute)
+}
+
+func awaitFor(t *testing.T, ch <-chan *codec.Command, limit time.Duration) *codec.Command {
+	t.Helper()
 	select {
 	case answer := <-ch:
 		require.NotNil(t, answer, "the connection was lost")
 		return answer
-	case <-time.After(time.Minute):
+	case <-time.After(limit):
 		require.FailNow(t, "no answer")
 		return nil
 	}
