@@ -11,6 +11,7 @@ import (
 
 var (
 	seed     = flag.Uint64("seed", 0, "run this script of the crash harness only")
+	firstOne = flag.Uint64("firstseed", 1, "seed of the first script")
 	scripts  = flag.Int("scripts", 4, "scripts of the crash harness")
 	crashOps = flag.Int("crashops", 40, "operations of each script")
 )
@@ -27,7 +28,7 @@ func TestCrash(t *testing.T) {
 		return
 	}
 	for i := range uint64(*scripts) {
-		f(i+1, store.SyncFlush)
-		f(i+1, store.AsyncFlush)
+		f(*firstOne+i, store.SyncFlush)
+		f(*firstOne+i, store.AsyncFlush)
 	}
 }
