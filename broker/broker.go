@@ -65,6 +65,7 @@ type Broker struct {
 	started int64 // ms
 
 	store     *store.MessageStore
+	busy      func() bool // store.PageCacheBusy
 	topics    *topic.Manager
 	groups    *group.Manager
 	offsets   *offset.Manager
@@ -147,6 +148,7 @@ func (b *Broker) makeManagers() (err error) {
 	if b.store, err = store.Open(b.storeOptions(levels)); err != nil {
 		return err
 	}
+	b.busy = b.store.PageCacheBusy
 	b.schedule = schedule.New(schedule.Options{Levels: levels, Store: b.store, FS: o.FS,
 		File:          path.Join(configDir, "delayOffset.json"),
 		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered})

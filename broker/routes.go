@@ -24,7 +24,7 @@ func (b *Broker) makePools() {
 		if c.BrokerFastFailureEnable {
 			o.MaxWait = millis(wait)
 			if name == sendPoolName {
-				o.Stalled = b.store.PageCacheBusy
+				o.Stalled = func() bool { return b.busy() }
 			}
 		}
 		return b.server.NewPool(o)
@@ -68,7 +68,7 @@ func (b *Broker) registerRoutes() {
 
 // rejectSend is Java's SendMessageProcessor.rejectRequest.
 func (b *Broker) rejectSend(*rpc.Request) string {
-	if b.store.PageCacheBusy() {
+	if b.busy() {
 		return rpc.RejectRequestRemark
 	}
 	return ""

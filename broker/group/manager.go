@@ -141,7 +141,10 @@ func (m *Manager) Find(name string) (*Group, error) {
 	g := &Group{Name: name, Config: *body.NewSubscriptionGroupConfig(name)}
 	st.groups[name] = g
 	if err := m.publish(st); err != nil {
-		return nil, err
+		// Nobody has configured it, and whoever asks makes it again after a restart: consumers must not stand still because
+		// the disk is full.
+		m.o.Log.Error("subscription group not written", "group", name, "error", err)
+		m.state.Store(st)
 	}
 	m.o.Log.Info("subscription group created", "group", name)
 	return g, nil
