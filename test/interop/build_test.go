@@ -63,6 +63,7 @@ func (w *work) build(t *testing.T, c client) []string {
 	classes := w.compile(t, c, lib)
 	program := []string{"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g",
 		"-Duser.home=" + w.sub("home"), "-Drocketmq.home.dir=" + w.sub("home"),
+		"-Djava.io.tmpdir=" + w.sub("tmp"), // some mqadmin commands leave files there
 		"-Dlogback.configurationFile=" + filepath.Join(w.sub("home"), "conf", "logback.xml"),
 		"-Drocketmq.client.localOffsetStoreDir=" + filepath.Join(w.sub("tmp"), "offsets-"+w.runID)}
 	program = append(program, c.jvmFlags...)

@@ -67,6 +67,9 @@ func TestInterop(t *testing.T) {
 	}
 	fmt.Printf("%d passed, %d of them flaky, %d failed, %d known failures\n", total["PASS"], total["FLAKY"],
 		total["FAIL"], total["KNOWN"])
+	if *flagClients == "" && !testing.Short() {
+		t.Run("examples", func(t *testing.T) { runExamples(t, w, sys) })
+	}
 	t.Run("shutdown", func(t *testing.T) { require.NoError(t, sys.stop()) })
 	if t.Failed() {
 		sys.showLog()
