@@ -63,13 +63,16 @@ func startSystem(t *testing.T, w *work) *system {
 	default:
 		require.Fail(t, "-target", "neither skylark nor java: %q", *flagTarget)
 	}
-	err := errors.New("no answer yet")
-	for end := time.Now().Add(readyTimeout); err != nil; {
-		if err = sys.discover(); err != nil && time.Now().After(end) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(readyTimeout)
+	for err := sys.discover(); err != nil; err = sys.discover() {
+		select {
+		case <-tick.C:
+		case <-end:
 			sys.showLog()
 			require.NoError(t, err, "no broker is registered at %s", sys.namesrv)
 		}
-		time.Sleep(100 * time.Millisecond) // a poll of another process
 	}
 	fmt.Printf("name server %s, broker %s %s of %s\n", sys.namesrv, sys.brokerName, sys.broker, sys.cluster)
 	return sys
