@@ -119,7 +119,7 @@ func keptAside(t *testing.T, fsys vfs.FS, name string) (out [][]byte) {
 		if strings.HasPrefix(n, name) && strings.Contains(n, ".damaged-") {
 			data, err := vfs.ReadFile(fsys, configDir+n)
 			require.NoError(t, err)
-			if data == nil || len(data) == 0 {
+			if len(data) == 0 {
 				data = nil
 			}
 			out = append(out, data)

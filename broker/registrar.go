@@ -27,7 +27,6 @@ type registrar struct {
 	client  *client.Client
 	servers []string
 	period  time.Duration
-	kick    chan struct{}
 	ctx     context.Context // ends when the registrar stops
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -57,7 +56,6 @@ func newRegistrar(b *Broker) *registrar {
 	return &registrar{b: b, ctx: ctx, cancel: cancel, log: b.log, servers: servers,
 		client:  client.New(client.Options{Dialer: d, Log: b.log}),
 		period:  min(max(millis(b.cfg.broker.RegisterNameServerPeriod), minRegisterPeriod), maxRegisterPeriod),
-		kick:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
 		failing: map[string]bool{}}
 }
@@ -74,18 +72,9 @@ func (r *registrar) start() {
 			case <-r.ctx.Done():
 				return
 			case <-t.C():
-			case <-r.kick:
 			}
 		}
 	}()
-}
-
-// again has everything registered soon: the permission or the order topics changed.
-func (r *registrar) again() {
-	select {
-	case r.kick <- struct{}{}:
-	default:
-	}
 }
 
 // registerAll sends the whole table to every name server.

@@ -43,8 +43,6 @@ const (
 	pullCommitOffset
 	pullSuspendTimeoutMillis
 	pullSubVersion
-
-	pullRequired = pullSubVersion<<1 - 1
 )
 
 var pullFieldNames = [...]string{"consumerGroup", "topic", "queueId", "queueOffset", "maxMsgNums", "sysFlag",
