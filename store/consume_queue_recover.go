@@ -369,12 +369,13 @@ func (t *consumeQueueTable) dispatch(d *dispatchRecord) error {
 
 // rebuild ends recovery: the log is whole from its start to its end. Queues that lack entries get them by a walk over the
 // log from the first one that is missing; the least offset and the next one of every queue are set. clean tells that the
-// last stop was one: then a queue that ends before its mark lost a file, unless another broker wrote to this directory.
+// last stop was one: then a queue that ends before its mark lost a file, unless another broker used this directory since,
+// which may have deleted the topic.
 func (t *consumeQueueTable) rebuild(clean bool) error {
 	t.writeMu.Lock()
 	defer t.writeMu.Unlock()
 	marks := t.loaded.queues
-	if clean && t.loaded.logEnd != t.cl.maxOffset() {
+	if t.foreign || clean && t.loaded.logEnd != t.cl.maxOffset() {
 		marks = nil // another broker was here
 	}
 	for k, mark := range marks {

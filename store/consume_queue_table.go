@@ -56,6 +56,7 @@ type consumeQueueTable struct {
 	// stopPuts is commitLog.stopPuts.
 	stopPuts func(f func())
 
+	foreign    bool       // Java's broker was here since: what the marks miss it may have deleted
 	recovering bool       // entries with a hole before them wait for rebuild
 	loaded     queueMarks // as found at the start, until rebuild
 	// marksMoved tells that recovery moved a mark back: it must be durable before anything is put, or the next crash

@@ -3,7 +3,7 @@
 //
 // # Files
 //
-//	lock                                 locked while a broker runs; content "lock"
+//	lock                                 locked while a broker runs; content "LOCK", of Java's "lock"
 //	abort                                exists while a broker runs; process id in decimal
 //	checkpoint                           4096 bytes: store times up to which files are flushed (storeCheckpoint)
 //	commitlog/<20 digits>                records one behind the other (codec.ParseRecord), a blank record at the end of

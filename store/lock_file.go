@@ -15,29 +15,35 @@ import (
 const (
 	lockFileName  = "lock"
 	abortFileName = "abort"
-	lockContent   = "lock"
+	// lockContent is what we write into it. Java writes "lock" at every start and never reads it.
+	lockContent     = "LOCK"
+	javaLockContent = "lock"
 )
 
-// lockDirectory takes the file `lock` of a store as Java does: a record lock on byte 0, the word "lock" inside. A
-// store in use, by us or by Java, is ErrLocked.
-func lockDirectory(fs vfs.FS, rootDir string) (io.Closer, error) {
+// lockDirectory takes the file `lock` of a store as Java does: a record lock on byte 0, a word of four bytes inside. A
+// store in use, by us or by Java, is ErrLocked. foreign tells that Java's broker was the last one here.
+func lockDirectory(fs vfs.FS, rootDir string) (l io.Closer, foreign bool, err error) {
 	name := path.Join(rootDir, lockFileName)
-	l, err := fs.Lock(name)
+	l, err = fs.Lock(name)
 	if errors.Is(err, vfs.ErrLocked) {
-		return nil, fmt.Errorf("%w: %s: %w", ErrLocked, name, err)
+		return nil, false, fmt.Errorf("%w: %s: %w", ErrLocked, name, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("store: lock %s: %w", name, err)
+		return nil, false, fmt.Errorf("store: lock %s: %w", name, err)
 	}
 	f, err := fs.OpenReadWrite(name)
 	if err == nil {
+		var word [len(lockContent)]byte
+		if n, _ := f.ReadAt(word[:], 0); string(word[:n]) == javaLockContent {
+			foreign = true
+		}
 		_, err = f.WriteAt([]byte(lockContent), 0)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("store: write %s: %w", name, err), l.Close())
+		return nil, false, errors.Join(fmt.Errorf("store: write %s: %w", name, err), l.Close())
 	}
-	return l, nil
+	return l, foreign, nil
 }
 
 // abortFile is the file that exists while a store runs: whoever finds it at a start knows that the last run did not end

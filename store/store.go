@@ -65,12 +65,13 @@ func Open(o Options) (*MessageStore, error) {
 			return nil, fmt.Errorf("store: directory %s: %w", dir, err)
 		}
 	}
-	lock, err := lockDirectory(s.fs, o.RootDir)
+	lock, foreign, err := lockDirectory(s.fs, o.RootDir)
 	if err != nil {
 		return nil, err
 	}
 	s.lock = lock
 	s.wire()
+	s.queues.foreign = foreign
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
