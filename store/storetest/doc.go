@@ -6,6 +6,6 @@
 //   - Crash is the crash harness: a random script of operations on a MemFS; after every operation the power is cut, the
 //     remains are recovered, and what comes up is compared with what was acknowledged and with the log itself.
 //
-// A failure prints the seed. `go test ./store/storetest -run Crash -seed N` repeats a script; -firstseed, -scripts and -crashops make
-// it longer.
+// A failure prints the seed. `go test ./store/storetest -run Crash -seed N` repeats a script; -firstseed, -scripts and
+// -crashops make the run longer.
 package storetest
