@@ -15,6 +15,9 @@ import (
 // records this store never had (Java ConsumeQueue.fillPreBlank).
 const blankEntrySize = math.MaxInt32
 
+// lastBlankSize is the size of a blank entry at the end of a queue, see numberOn.
+const lastBlankSize = 1
+
 // maxHoleEntries bounds how many blank entries are written for one jump of the queue offset (80 MB of files). A larger
 // jump can only come from a damaged record, which is left out.
 const maxHoleEntries = 4 << 20
@@ -39,7 +42,7 @@ type cqEntry struct {
 }
 
 func (e cqEntry) end() int64    { return e.phyOffset + int64(e.size) }
-func (e cqEntry) isBlank() bool { return e.size == blankEntrySize }
+func (e cqEntry) isBlank() bool { return e.size == blankEntrySize || e.size == lastBlankSize }
 func (e cqEntry) isZero() bool  { return e == cqEntry{} }
 
 // isExtAddress tells that a tagsCode is an address into ConsumeQueueExt and says nothing about tags.

@@ -505,18 +505,35 @@ func (t *consumeQueueTable) rebuildDamaged() error {
 	}
 }
 
-// numberOn makes q the next offset of a queue that lost its files after all its records had expired.
+// numberOn makes q the next offset of a queue that lost its files after all its records had expired. The last of the
+// blank entries has another size: Java takes phyOffset+size of a queue's last entry for the end of the records that the
+// queue has, and drops new ones before it.
 func (cq *consumeQueue) numberOn(q int64) error {
-	end := cq.maxOffset.Load()
+	end, phyOffset := cq.maxOffset.Load(), max(0, cq.maxPhy.Load())
+	empty, perFile := cq.mfq.last() == nil, cq.mfq.fileSize/cqEntryBytes
 	switch {
 	case end >= q:
 		return nil
-	case cq.mfq.last() == nil:
-		return cq.startAt(q)
+	case empty && q%perFile == 0:
+		return cq.startAt(q) // nothing to fill
+	case empty:
+		end, phyOffset = q-q%perFile, 0
 	case q-end > maxHoleEntries:
 		return fmt.Errorf("%w: %s-%d: %d leaves a hole of %d", errQueueOrder, cq.topic, cq.queueID, q, q-end)
 	}
-	return cq.fill(end, q, max(0, cq.maxPhy.Load()))
+	if err := cq.fill(end, q-1, phyOffset); err != nil {
+		return err
+	}
+	var b [cqEntryBytes]byte
+	cqEntry{phyOffset: phyOffset, size: lastBlankSize}.put(b[:])
+	if err := cq.write(q-1, b[:]); err != nil {
+		return err
+	}
+	if empty {
+		cq.minOffset.Store(q)
+	}
+	cq.maxOffset.Store(q)
+	return nil
 }
 
 // destroy removes every queue: there is no log they could belong to.

@@ -37,6 +37,37 @@ func TestConsumeQueueEntryBytes(t *testing.T) {
 	require.False(t, isExtAddress(math.MinInt32))
 }
 
+// Java takes phyOffset+size of the last entry for the end of the records that a queue has, and drops new ones before it
+// (ConsumeQueue.recover, putMessagePositionInfo): a blank entry of 2 GiB at the end would make it lose messages.
+func TestQueueThatLostItsFilesEndsAsJavaReadsIt(t *testing.T) {
+	f := func(entries, q int64) {
+		t.Helper()
+		cq := testQueue(vfs.NewMem())
+		defer cq.mfq.close()
+		for at := range entries {
+			require.NoError(t, cq.append(cqEntry{1000 * at, 100, 0}, at))
+		}
+		end := max(0, cq.maxPhy.Load())
+		require.NoError(t, cq.numberOn(q))
+		require.Equal(t, q, cq.maxOffset.Load())
+		e, ok := cq.entry(q - 1)
+		require.True(t, ok)
+		require.True(t, e.isBlank())
+		require.LessOrEqual(t, e.end(), end+1)
+		if entries == 0 {
+			require.Equal(t, q, cq.minOffset.Load())
+		}
+		require.NoError(t, cq.append(cqEntry{1000 * q, 100, 0}, q))
+		require.Equal(t, q+1, cq.maxOffset.Load())
+	}
+	f(0, 1)
+	f(0, 10)
+	f(0, 41)
+	f(0, 119)
+	f(7, 8)
+	f(7, 90)
+}
+
 func TestConsumeQueueAppend(t *testing.T) {
 	fs := vfs.NewMem()
 	cq := testQueue(fs)
