@@ -4,9 +4,13 @@ package handover
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 
@@ -143,6 +147,16 @@ func (d *directory) indexFiles(t *testing.T) (files []indexFile) {
 	return files
 }
 
+// fullIndexEnds are the end times of the index files that are full.
+func (d *directory) fullIndexEnds(t *testing.T) (times []int64) {
+	for _, f := range d.indexFiles(t) {
+		if f.full() {
+			times = append(times, f.endTimestamp)
+		}
+	}
+	return times
+}
+
 // logFiles are the names of the CommitLog's files as offsets, and the store time of the first record of each, 0 if there
 // is none.
 func (d *directory) logFiles(t *testing.T) (starts []codec.PhyOffset, times []int64) {
@@ -190,6 +204,35 @@ func (b *ledger) indexLost(p codec.PhyOffset) bool {
 		}
 	}
 	return false
+}
+
+// notForeign matches what Skylark writes below the store's directory.
+var notForeign = regexp.MustCompile(`^(commitlog|consumequeue|index|recovery|lock|abort|checkpoint|queueCheckpoint)(/|$)|` +
+	`^config/(topics|subscriptionGroup|consumerOffset|delayOffset|consumerFilter)\.json(\.bak)?$`)
+
+// foreignFiles are the sums of the files that belong to what Skylark does not serve: timers, compaction, POP.
+func (d *directory) foreignFiles(t *testing.T) map[string][sha256.Size]byte {
+	t.Helper()
+	sums := map[string][sha256.Size]byte{}
+	require.NoError(t, filepath.WalkDir(d.store(), func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		require.NoError(t, err)
+		name, err := filepath.Rel(d.store(), path)
+		require.NoError(t, err)
+		switch {
+		case notForeign.MatchString(filepath.ToSlash(name)) && e.IsDir():
+			return filepath.SkipDir
+		case notForeign.MatchString(filepath.ToSlash(name)) || e.IsDir():
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		sums[name] = sha256.Sum256(data)
+		return nil
+	}))
+	return sums
 }
 
 // aborted tells that the store was not closed in order.

@@ -12,7 +12,7 @@ func TestHandover(t *testing.T) {
 	run := func(name string, short bool, scenario func(r *relay)) {
 		n := slot
 		slot++
-		if testing.Short() && !short {
+		if testing.Short() != short {
 			return
 		}
 		t.Run(name, func(t *testing.T) {
@@ -26,12 +26,21 @@ func TestHandover(t *testing.T) {
 	run("java-4.9", false, legs(leg{java49, clean}, leg{skylark, clean}, leg{java49, killedBusy}, leg{skylark, killedBusy},
 		leg{java49, clean}, leg{skylark, clean}, leg{java53, killed}))
 	run("clean", false, legs(leg{java53, clean}, leg{skylark, clean}, leg{java53, clean}, leg{skylark, clean}))
-	run("kill", false, legs(leg{java53, killedBusy}, leg{skylark, killedBusy}, leg{java53, killedBusy},
-		leg{skylark, killed}, leg{java53, killed}))
+	run("kill", false, func(r *relay) {
+		r.d.props["flushDiskType"] = "SYNC_FLUSH"
+		r.run(leg{java53, killedBusy}, leg{skylark, killedBusy}, leg{java53, killedBusy}, leg{skylark, killed},
+			leg{java53, killed})
+	})
 	run("both-ends", true, legs(leg{java53, clean}, leg{skylark, clean}, leg{java53, killedBusy},
 		leg{skylark, killedBusy}, leg{java53, killed}))
 	run("shrink", false, (*relay).shrink)
-	run("rebuild-java", true, func(r *relay) { r.rebuilds(skylark, java53) })
+	run("batch-topic", false, func(r *relay) {
+		if !*flagKnown {
+			r.t.Skip("known: batches are stored as single messages, with queues of the wrong kind: Java does not start")
+		}
+		r.batchTopic()
+	})
+	run("rebuild-java", testing.Short(), func(r *relay) { r.rebuilds(skylark, java53) })
 	run("rebuild-skylark", false, func(r *relay) { r.rebuilds(java53, skylark) })
 	run("rebuild-java-4.9", false, func(r *relay) { r.rebuilds(skylark, java49) })
 }

@@ -48,6 +48,9 @@ var brokerProperties = map[string]string{
 	"traceTopicEnable": "true", "enablePropertyFilter": "true",
 }
 
+// javaStarts lets two Java brokers start at a time: that takes all of two cores, and each has a minute.
+var javaStarts = make(chan struct{}, 2)
+
 // directory is a store that is handed over.
 type directory struct {
 	root  string // conf, home, logs and store are below it
@@ -85,7 +88,8 @@ type life struct {
 
 	end       func(kill bool) error
 	logs      []logFile
-	afterKill bool // what it found was killed
+	afterKill bool   // what it found was killed
+	expected  string // part of a complaint that belongs to the scenario
 }
 
 func (l *life) java() bool { return l.kind != skylark }
@@ -115,6 +119,8 @@ func (l *life) startJava(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(l.dir.root, "conf"), 0o755))
 	logback := filepath.Join(l.dir.root, "conf", "logback_broker.xml")
 	require.NoError(t, os.WriteFile(logback, []byte(logback49), 0o644))
+	javaStarts <- struct{}{}
+	defer func() { <-javaStarts }()
 	s := javaoracle.Server{Version: l.kind, CacheDir: workDir(t), Dir: l.dir.root, Namesrv: namesrvAddr(),
 		BrokerPort: l.dir.port, Properties: l.dir.props, HeapMiB: 256}
 	p, err := s.StartBroker(t.Context())
@@ -127,17 +133,31 @@ func (l *life) startJava(t *testing.T) {
 	}
 }
 
-func (l *life) startSkylark(t *testing.T) {
-	props := maps.Clone(l.dir.props)
+// skylarkConf writes the configuration of a Skylark that listens on a port.
+func (d *directory) skylarkConf(t *testing.T, port int) string {
+	props := maps.Clone(d.props)
 	maps.Copy(props, map[string]string{"brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1", "bindAddress": "127.0.0.1",
-		"listenPort": strconv.Itoa(l.dir.port), "haListenPort": strconv.Itoa(l.dir.port + 1),
-		"storePathRootDir": l.dir.store(), "storePathCommitLog": l.dir.store("commitlog")})
+		"listenPort": strconv.Itoa(port), "haListenPort": strconv.Itoa(port + 1),
+		"storePathRootDir": d.store(), "storePathCommitLog": d.store("commitlog")})
 	var text strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(props)) {
 		fmt.Fprintf(&text, "%s=%s\n", k, props[k])
 	}
-	conf := filepath.Join(l.dir.root, "skylark.conf")
+	conf := filepath.Join(d.root, fmt.Sprintf("skylark-%d.conf", port))
 	require.NoError(t, os.WriteFile(conf, []byte(text.String()), 0o644))
+	return conf
+}
+
+// requireInUse checks that a second broker, Skylark, refuses the directory of one that runs.
+func (d *directory) requireInUse(t *testing.T) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), skylarkBinary(t), "broker", "-c", d.skylarkConf(t, d.port+5)).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "directory is used by another broker")
+}
+
+func (l *life) startSkylark(t *testing.T) {
+	conf := l.dir.skylarkConf(t, l.dir.port)
 	log := filepath.Join(l.dir.root, fmt.Sprintf("skylark-%d.log", l.number))
 	p := startProcess(t, log, skylarkBinary(t), "broker", "-n", namesrvAddr(), "-c", conf)
 	p.awaitPort(t, l.addr)

@@ -50,7 +50,7 @@ var complaint = regexp.MustCompile(`^\S+ \S+ (WARN|ERROR) |level=(WARN|ERROR)`)
 // is full, for a topic that is made before the broker is registered, for every search by time.
 var harmless = regexp.MustCompile(`No resource file with name|Load default |Unknown channel option|` +
 	`The commitlog files are deleted|by shutdown|may caused by shutdown|has shutdown|` +
-	`(Over index file capacity|Index file \[).*(400|is full)|Failed to register current broker|Unknown boundary type|` +
+	`(Over index file capacity|Index file \[).*(400|is full)|Failed to register current broker|registerBroker Exception|Unknown boundary type|` +
 	`create mappedFile spent time|ScheduleMessageService (put message failed|onException)|` +
 	`found a illegal magic code 0x0|Get message from store return null|check msgOffset=\d+ with opOffset=\d+ failed|` +
 	`#putMessage cost \d+ms|Offset not matched\. Request offset: (\d+), firstOffset: \d+, lastOffset: (\d+)|` +
@@ -73,6 +73,9 @@ func (l *life) requireQuiet(t *testing.T, afterKill bool) {
 	for _, file := range l.logs {
 		for _, line := range file.lines() {
 			if !complaint.MatchString(line) || harmless.MatchString(line) || afterKill && afterCrash.MatchString(line) {
+				continue
+			}
+			if l.expected != "" && strings.Contains(line, l.expected) {
 				continue
 			}
 			if m := truncated.FindStringSubmatch(line); m != nil && m[1] == m[2] {

@@ -3,6 +3,7 @@
 package handover
 
 import (
+	"crypto/sha256"
 	"os"
 	"testing"
 	"time"
@@ -41,6 +42,7 @@ type relay struct {
 	queues map[queueKey]queueFile
 	// versions are those of the tables on the disk, which only grow.
 	versions map[string]body.DataVersion
+	foreign  map[string][sha256.Size]byte
 }
 
 func newRelay(t *testing.T, slot int) *relay {
@@ -55,12 +57,14 @@ func (r *relay) begin(kind string) *life {
 	if afterKill && kind != skylark {
 		r.b.lostKeys = append(r.b.lostKeys, r.d.indexLoss(r.t))
 	}
+	r.foreign = r.d.foreignFiles(r.t)
 	at := time.Now()
 	l := r.d.start(r.t, kind)
 	started := time.Since(at)
 	if !first {
 		l.requireRecovery(r.t, !afterKill)
 	}
+	r.d.requireInUse(r.t)
 	at = time.Now()
 	r.stored = r.b.check(r.t, l, r.stored)
 	r.b.awaitDelayed(r.t, l, time.Now())
@@ -94,6 +98,9 @@ func (r *relay) finish(l *life, end ending) {
 	}
 	require.Equal(r.t, end != clean, r.d.aborted(r.t), "%s: the file `abort`", l)
 	l.requireQuiet(r.t, l.afterKill)
+	if !l.java() {
+		require.Equal(r.t, r.foreign, r.d.foreignFiles(r.t), "%s touched the files of others", l)
+	}
 	queues := r.d.queueFiles(r.t)
 	requireQueueFilesKept(r.t, r.queues, queues, l.String())
 	r.queues = queues

@@ -76,6 +76,7 @@ type ledger struct {
 	topics   map[string]*body.TopicConfig
 	groups   map[string]*body.SubscriptionGroupConfig
 	offsets  map[queueKey]codec.QueueOffset // of group
+	forbid   map[string]string              // group → topic that it may not consume
 	uniq     *codec.UniqueIDGenerator
 	retries  int  // messages that were sent back for the retry topic
 	dead     int  // and to the dead letters
@@ -88,7 +89,7 @@ type ledger struct {
 
 func newLedger() *ledger {
 	return &ledger{topics: map[string]*body.TopicConfig{}, groups: map[string]*body.SubscriptionGroupConfig{},
-		offsets: map[queueKey]codec.QueueOffset{}, random: rand.New(rand.NewPCG(1, 2)),
+		offsets: map[queueKey]codec.QueueOffset{}, forbid: map[string]string{}, random: rand.New(rand.NewPCG(1, 2)),
 		uniq: codec.NewUniqueIDGenerator(netip.MustParseAddr("127.0.0.1"), 4711, 1, time.Now)}
 }
 
@@ -149,7 +150,12 @@ func (w *writer) tables() {
 	})
 	w.group(group, nil)
 	w.group(readerGroup, nil)
-	w.group(fmt.Sprintf("GID_of%d", w.l.number), nil)
+	own := fmt.Sprintf("GID_of%d", w.l.number)
+	w.group(own, nil)
+	if w.l.kind != java49 {
+		w.l.forbidden(w.t, own, topicOrders, "false")
+		w.b.forbid[own] = topicOrders
+	}
 	w.group("GID_changed", func(c *body.SubscriptionGroupConfig) {
 		c.RetryMaxTimes, c.ConsumeBroadcastEnable = int32(w.l.number), w.l.number%2 == 0
 	})
