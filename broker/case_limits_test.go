@@ -189,6 +189,7 @@ func TestLongGroupNames(t *testing.T) { synctest.Test(t, longGroupNames) }
 func longGroupNames(t *testing.T) {
 	b := start(t, setup{fs: vfs.NewMem(), virtual: true})
 	sent := b.mustSend("T", 0, "", "again")
+	b.waitQueue("T", 0, 1)
 	for _, n := range []int{120, 121, 127, 245, 255, 300} {
 		name := strings.Repeat("g", n)
 		sub, err := body.Encode(&body.SubscriptionGroupConfig{GroupName: name, ConsumeEnable: true, RetryQueueNums: 1,

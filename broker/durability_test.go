@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -39,11 +40,13 @@ func newDisk(kinds string) *disk {
 	return d
 }
 
-// stall holds up what comes from now on until release.
-func (d *disk) stall() (release func()) {
+// stall holds up what comes from now on until release, at the latest until the test ends.
+func (d *disk) stall(t *testing.T) (release func()) {
 	c := make(chan struct{})
 	d.hold.Store(&c)
-	return func() { d.hold.Store(nil); close(c) }
+	release = sync.OnceFunc(func() { d.hold.Store(nil); close(c) })
+	t.Cleanup(release)
+	return release
 }
 
 // Under SYNC_FLUSH nothing is answered before it is on the disk, and all that waits leaves with one flush.
@@ -53,7 +56,7 @@ func TestAnswersWaitForTheFlush(t *testing.T) {
 		b := start(t, setup{fs: d, virtual: true, conf: "flushDiskType=SYNC_FLUSH\n"})
 		b.createGroup("G", nil)
 		first := offsetOf(t, b.mustSend("T", 0, "", "first"))
-		release := d.stall()
+		release := d.stall(t)
 		var answers []<-chan *codec.Command
 		for i := range 20 {
 			answers = append(answers, b.begin(sendRequest("T", 0, "", []byte(fmt.Sprint(i)))))
@@ -92,7 +95,7 @@ func TestFlushTimeout(t *testing.T) {
 		b := start(t, setup{fs: d, virtual: true, conf: "flushDiskType=SYNC_FLUSH\nsyncFlushTimeout=3000\n"})
 		b.createGroup("G", nil)
 		at := offsetOf(t, b.mustSend("T", 0, "", "first"))
-		release := d.stall()
+		release := d.stall(t)
 		began := time.Now()
 		sent := b.begin(sendRequest("T", 0, "", []byte("second")))
 		back := b.begin(request(codec.ReqConsumerSendMsgBack, &codec.ConsumerSendMsgBackRequestHeader{Offset: at, Group: "G",
@@ -117,6 +120,7 @@ func TestFlushFailure(t *testing.T) {
 		d := newDisk("msync")
 		b := start(t, setup{fs: d, virtual: true, conf: "flushDiskType=SYNC_FLUSH\n"})
 		b.mustSend("T", 0, "", "first")
+		b.waitQueue("T", 0, 1)
 		d.fails.Store(true)
 		for range 2 {
 			answer := b.send("T", 0, "", []byte("lost"))
@@ -177,6 +181,7 @@ func TestPageCacheBusy(t *testing.T) {
 		b := start(t, setup{fs: d, virtual: true, conf: "mappedFileSizeCommitLog=65536\nsendMessageThreadPoolNums=1\n" +
 			"waitTimeMillsInSendQueue=100000\n", prepare: func(b *Broker) { b.busy = busy.Load }})
 		b.mustSend("T", 0, "", "first")
+		b.waitQueue("T", 0, 1)
 		busy.Store(true)
 		answer := b.send("T", 0, "", []byte("m"))
 		require.Equal(t, codec.RespSystemBusy, answer.Code)
@@ -200,8 +205,7 @@ func TestPageCacheBusy(t *testing.T) {
 // the one under way.
 func (b *testBroker) stallPool(d *disk) (answers []<-chan *codec.Command) {
 	b.t.Helper()
-	release := d.stall()
-	b.t.Cleanup(release)
+	d.stall(b.t)
 	big := []byte(strings.Repeat("x", 8<<10))
 	for {
 		ch := b.begin(sendRequest("T", 0, "", big))

@@ -362,7 +362,7 @@ func TestPipelinedOrder(t *testing.T) {
 
 // Among them may be some that the loop hands to the pool: they make a topic, or a log file begins. Each is stored once.
 func TestPipelinedWithWaits(t *testing.T) {
-	b := startBroker(t, "mappedFileSizeCommitLog=65536\n")
+	b := startBroker(t, "mappedFileSizeCommitLog=65536\nbrokerFastFailureEnable=false\n")
 	const n = 500
 	answers, _ := pipeline(t, b, n, func(i int) string {
 		if i%50 == 25 {
