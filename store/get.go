@@ -201,7 +201,6 @@ func (g *getter) take(e cqEntry) bool {
 		return true
 	}
 	filter := g.req.Filter
-	// What ConsumeQueueExt knows of the tags we do not; the consumer filters again.
 	if filter != nil && !isExtAddress(e.tagsCode) && !filter.MatchQueueEntry(e.tagsCode) {
 		g.pulling = e.phyOffset
 		g.status(GetNoMatchedMessage)
@@ -219,7 +218,8 @@ func (g *getter) take(e cqEntry) bool {
 		return false
 	}
 	g.pulling = e.phyOffset
-	if filter != nil && filter.NeedsRecord() && !g.s.matchRecord(filter, b) {
+	if filter != nil && (isExtAddress(e.tagsCode) && !filter.MatchQueueEntry(g.s.tagsCodeOf(b)) ||
+		filter.NeedsRecord() && !g.s.matchRecord(filter, b)) {
 		g.status(GetNoMatchedMessage)
 		return true
 	}
@@ -232,6 +232,18 @@ func (g *getter) take(e cqEntry) bool {
 	g.res.Status = GetFound
 	g.skipTo = math.MinInt64
 	return true
+}
+
+// tagsCodeOf is the tagsCode of a record: for entries that have an address into ConsumeQueueExt in its place, which a Java
+// broker with enableConsumeQueueExt writes. 0 if the bytes are no record.
+func (s *MessageStore) tagsCodeOf(b []byte) int64 {
+	rec, err := codec.ParseRecord(b, false)
+	if err != nil || rec.IsBlank() {
+		return 0
+	}
+	var d dispatchRecord
+	d.fill(&rec, rec.PhyOffset, &s.o)
+	return d.tagsCode
 }
 
 // matchRecord asks the filter about a record. Bytes that cannot be parsed are left to the consumer, who can tell.

@@ -151,22 +151,36 @@ func TestGetMergesRecords(t *testing.T) {
 	require.Equal(t, held, mf.refs.Load())
 }
 
-// TestGetExtAddresses: a tagsCode that is an address of Java's ConsumeQueueExt says nothing, so the filter is not asked.
-func TestGetExtAddresses(t *testing.T) {
-	s := openStore(t, testOptions(vfs.NewMem(), "/store"))
-	s.o.DelayTagsCode = func(int, int64) int64 { return -1 << 40 }
+// TestExtAddresses: where a tagsCode is an address of Java's ConsumeQueueExt, the record says what it stands for: a
+// filter gets that, and a delayed message is not due at once.
+func TestExtAddresses(t *testing.T) {
+	o := testOptions(vfs.NewMem(), "/store")
+	var code atomic.Int64
+	o.DelayTagsCode = func(int, int64) int64 { return code.Load() }
+	code.Store(-1 << 40)
+	s := openStore(t, o)
 	m := testMessage(codec.ScheduleTopic, 0, "x")
 	m.Properties = codec.AppendProperty(m.Properties, codec.PropDelayTimeLevel, "1")
 	mustPut(t, s, m)
 	awaitDispatch(t, s)
+	e, ok := s.queues.find(codec.ScheduleTopic, 0).entry(0)
+	require.True(t, ok)
+	require.True(t, isExtAddress(e.tagsCode))
+	code.Store(77)
+	require.EqualValues(t, 77, s.QueueEntries(codec.ScheduleTopic, 0, 0, 1)[0].TagsCode)
 	res := &GetResult{}
-	s.Get(&GetRequest{Topic: codec.ScheduleTopic, MaxMsgs: 1, Filter: noTag{}}, res)
-	require.Equal(t, GetFound, res.Status)
-	res.Messages.Release()
+	f := func(wanted int64, want GetStatus) {
+		t.Helper()
+		s.Get(&GetRequest{Topic: codec.ScheduleTopic, MaxMsgs: 1, Filter: oneTag(wanted)}, res)
+		require.Equal(t, want, res.Status)
+		res.Messages.Release()
+	}
+	f(77, GetFound)
+	f(78, GetNoMatchedMessage)
 }
 
-type noTag struct{}
+type oneTag int64
 
-func (noTag) MatchQueueEntry(int64) bool     { return false }
-func (noTag) NeedsRecord() bool              { return false }
-func (noTag) MatchRecord(*codec.Record) bool { return false }
+func (tag oneTag) MatchQueueEntry(tagsCode int64) bool { return int64(tag) == tagsCode }
+func (oneTag) NeedsRecord() bool                       { return false }
+func (oneTag) MatchRecord(*codec.Record) bool          { return false }

@@ -262,9 +262,23 @@ func (s *MessageStore) QueueEntries(topic string, queueID int32, from QueueOffse
 	entries := make([]QueueEntry, n)
 	for i := range entries {
 		e := decodeCQEntry(b[i*cqEntryBytes:])
+		if isExtAddress(e.tagsCode) {
+			e.tagsCode = s.tagsCodeAt(e)
+		}
 		entries[i] = QueueEntry{PhyOffset: PhyOffset(e.phyOffset), Size: e.size, TagsCode: e.tagsCode}
 	}
 	return entries
+}
+
+// tagsCodeAt is the tagsCode of the record that an entry points to, 0 if it is gone.
+func (s *MessageStore) tagsCodeAt(e cqEntry) int64 {
+	b, mf, ok := s.cl.slice(PhyOffset(e.phyOffset), int(e.size))
+	if !ok {
+		return 0
+	}
+	defer mf.Release()
+	s.warm(mf, e.phyOffset-mf.fileFrom, int64(e.size))
+	return s.tagsCodeOf(b)
 }
 
 // CheckInMemory tells whether a message is in memory (Java checkInMemByConsumeOffset, for request 14). It may wait for the
