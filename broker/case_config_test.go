@@ -22,8 +22,14 @@ const configDir = "/data/config/"
 
 // configFiles are the tables the broker keeps, with what a good one shows.
 var configFiles = map[string]func(b *testBroker) bool{
-	"topics.json":            func(b *testBroker) bool { t := b.topics.Get("T"); return t != nil && t.Config.ReadQueueNums == 3 },
-	"subscriptionGroup.json": func(b *testBroker) bool { g := b.groups.Get("G"); return g != nil && g.Config.RetryMaxTimes == 5 },
+	"topics.json": func(b *testBroker) bool {
+		t := b.topics.Get("T")
+		return t != nil && t.Config.ReadQueueNums == 3
+	},
+	"subscriptionGroup.json": func(b *testBroker) bool {
+		g := b.groups.Get("G")
+		return g != nil && g.Config.RetryMaxTimes == 5
+	},
 	"consumerOffset.json":    func(b *testBroker) bool { at, ok := b.offsets.Query("G", "T", 1); return ok && at == 2 },
 	"consumerFilter.json":    func(b *testBroker) bool { return b.filters.Lookup("T", "G") != nil },
 	"delayOffset.json":       func(b *testBroker) bool { return strings.Contains(delayTable(b), `3:1`) },

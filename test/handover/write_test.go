@@ -329,7 +329,8 @@ func (w *writer) later() {
 // transactions sends half messages: one is committed, one rolled back, one left open.
 func (w *writer) transactions() {
 	w.t.Helper()
-	for _, end := range []int32{codec.SysFlagTransactionCommit, codec.SysFlagTransactionRollback, codec.SysFlagTransactionNone} {
+	ends := []int32{codec.SysFlagTransactionCommit, codec.SysFlagTransactionRollback, codec.SysFlagTransactionNone}
+	for _, end := range ends {
 		m := &message{queue: queueKey{topicHalf, 0}, sysFlag: codec.SysFlagTransactionPrepared,
 			body: fmt.Appendf(nil, "half %d", end)}
 		r := w.put(m, map[string]string{codec.PropTransactionPrepared: "true", codec.PropProducerGroup: producerGroup})
