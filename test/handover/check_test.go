@@ -314,7 +314,14 @@ func normalGroup(c *body.SubscriptionGroupConfig) body.SubscriptionGroupConfig {
 func (b *ledger) awaitDelayed(t *testing.T, l *life, by time.Time) {
 	t.Helper()
 	for _, m := range b.delayed {
-		if m.due.After(by) || m.timer && l.kind != java53 {
+		if m.due.After(by) {
+			if len(l.readQueue(t, m.queue).find(m.uniq)) > 0 {
+				require.True(t, time.Now().After(m.due), "%s: %q of life %d, due at %s, came too early", l, m.keys, m.life,
+					m.due.Format(time.TimeOnly))
+			}
+			continue
+		}
+		if m.timer && l.kind != java53 {
 			continue
 		}
 		var found []*codec.Record
