@@ -41,7 +41,7 @@ func newDisk(kinds string) *disk {
 }
 
 // stall holds up what comes from now on until release, at the latest until the test ends.
-func (d *disk) stall(t *testing.T) (release func()) {
+func (d *disk) stall(t testing.TB) (release func()) {
 	c := make(chan struct{})
 	d.hold.Store(&c)
 	release = sync.OnceFunc(func() { d.hold.Store(nil); close(c) })
@@ -61,6 +61,7 @@ func TestAnswersWaitForTheFlush(t *testing.T) {
 		for i := range 20 {
 			answers = append(answers, b.begin(sendRequest("T", 0, "", []byte(fmt.Sprint(i)))))
 		}
+		synctest.Wait()
 		other := b.dial()
 		answers = append(answers, other.begin(batchRequest("T", "", batchEntry(t, "batch", ""))),
 			other.begin(request(codec.ReqConsumerSendMsgBack, &codec.ConsumerSendMsgBackRequestHeader{Offset: first, Group: "G",

@@ -40,7 +40,7 @@ type setup struct {
 type testBroker struct {
 	*Broker
 	*peer
-	t   *testing.T
+	t   testing.TB
 	s   setup
 	log *logBuffer
 	net *mem.Network
@@ -50,7 +50,7 @@ type testBroker struct {
 const smallFiles = "mappedFileSizeCommitLog=1048576\nmappedFileSizeConsumeQueue=20000\nmaxHashSlotNum=100\n" +
 	"maxIndexNum=400\nbrokerIP1=127.0.0.1\ndiskMaxUsedSpaceRatio=95\nbrokerName=broker-a\n"
 
-func startBroker(t *testing.T, conf string) *testBroker {
+func startBroker(t testing.TB, conf string) *testBroker {
 	t.Helper()
 	return start(t, setup{conf: conf})
 }
@@ -66,7 +66,7 @@ func configText(s setup) (text string) {
 }
 
 // start opens a broker that the test's end closes.
-func start(t *testing.T, s setup) *testBroker {
+func start(t testing.TB, s setup) *testBroker {
 	t.Helper()
 	tb, err := tryStart(t, s)
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func start(t *testing.T, s setup) *testBroker {
 }
 
 // tryStart gives the error of New or Start instead of a broker.
-func tryStart(t *testing.T, s setup) (*testBroker, error) {
+func tryStart(t testing.TB, s setup) (*testBroker, error) {
 	t.Helper()
 	switch {
 	case s.fs != nil:
@@ -143,7 +143,7 @@ func (b *testBroker) kill() *testBroker {
 // peer is a connection to a broker that keeps what the broker asks of it.
 type peer struct {
 	*client.Conn
-	t        *testing.T
+	t        testing.TB
 	requests chan *codec.Command
 	// serve answers the broker's requests; nil answers nothing.
 	serve func(req *codec.Command) *codec.Command
@@ -305,7 +305,7 @@ func (p *peer) pulled(answer *codec.Command) (*codec.Command, codec.PullMessageR
 }
 
 // records splits the body of a pull answer.
-func records(t *testing.T, data []byte) (out []codec.Record) {
+func records(t testing.TB, data []byte) (out []codec.Record) {
 	t.Helper()
 	for len(data) > 0 {
 		rec, err := codec.ParseRecord(data, true)
@@ -317,7 +317,7 @@ func records(t *testing.T, data []byte) (out []codec.Record) {
 }
 
 // bodies are the bodies of a pull answer.
-func bodies(t *testing.T, answer *codec.Command) (out []string) {
+func bodies(t testing.TB, answer *codec.Command) (out []string) {
 	t.Helper()
 	for _, rec := range records(t, answer.Body) {
 		out = append(out, string(rec.Body))

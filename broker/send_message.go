@@ -87,6 +87,10 @@ func (s *seen) note(name, value []byte) {
 // isTrue is Java's Boolean.parseBoolean.
 func isTrue(value []byte) bool { return len(value) == 4 && strings.EqualFold(string(value), "true") }
 
+// brokersOwn are the properties that only the broker sets; the last one counts for dead letters.
+var brokersOwn = []string{codec.PropPopCK, codec.PropMsgRegion, codec.PropTraceSwitch, codec.PropCluster,
+	codec.PropDelayTimeLevel}
+
 // properties copies the request's properties into st.props and adds the broker's: one pass, no map. A dead letter has
 // no delay.
 func (p *SendMessageProcessor) properties(st *sendTurn, dead bool) (s seen) {
@@ -101,11 +105,15 @@ func (p *SendMessageProcessor) properties(st *sendTurn, dead bool) (s seen) {
 		rest = next
 	}
 	if s.strip || dead {
-		drop := []string{codec.PropPopCK, codec.PropMsgRegion, codec.PropTraceSwitch, codec.PropCluster}
+		drop := brokersOwn[:len(brokersOwn)-1]
 		if dead {
-			drop, s.delay = append(drop, codec.PropDelayTimeLevel), nil
+			drop, s.delay = brokersOwn, nil
 		}
-		props = codec.RemoveProperty(props[:0:len(props)], props, drop...)
+		kept := codec.RemoveProperty(props[:0:len(props)], props, drop...)
+		if len(kept) <= len(props) { // in place: the capacity stays
+			kept = props[:len(kept)]
+		}
+		props = kept
 		s.uniqKey, _ = codec.LookupProperty(props, codec.PropUniqKey)
 		if !dead {
 			s.delay, _ = codec.LookupProperty(props, codec.PropDelayTimeLevel)

@@ -81,10 +81,11 @@ func (s *Subscription) MatchQueueEntry(tagsCode int64) bool {
 func (s *Subscription) NeedsRecord() bool { return s.sql != nil }
 
 // MatchRecord implements store.MessageFilter: an evaluation that fails does not match, as in Java.
-func (s *Subscription) MatchRecord(rec *codec.Record) bool { return s.matchSQL(rec.Properties) }
+func (s *Subscription) MatchRecord(rec *codec.Record) bool { return s.matchSQL(&rec.Properties) }
 
-func (s *Subscription) matchSQL(props []byte) bool {
-	ok, err := s.sql.Match(properties(props))
+// matchSQL takes a pointer because that is no allocation as a filter.Properties, which a slice is.
+func (s *Subscription) matchSQL(props *[]byte) bool {
+	ok, err := s.sql.Match((*properties)(props))
 	return err == nil && ok
 }
 
@@ -94,7 +95,7 @@ func (s *Subscription) Interested(tagsCode int64, props []byte) bool {
 	case s.all:
 		return true
 	case s.sql != nil:
-		return props == nil || s.matchSQL(props)
+		return props == nil || s.matchSQL(&props)
 	default:
 		return s.tags.MatchCode(tagsCode)
 	}
@@ -113,7 +114,7 @@ func (s *Subscription) sizeBytes() int {
 type properties []byte
 
 // Lookup implements filter.Properties.
-func (p properties) Lookup(name string) ([]byte, bool) { return codec.LookupProperty(p, name) }
+func (p *properties) Lookup(name string) ([]byte, bool) { return codec.LookupProperty(*p, name) }
 
 // Bounds of the compiled expressions that pulls bring along; the cache starts afresh when one is reached. The compiled
 // form takes up to 30 times the text (filter.MaxExpressionBytes), so 30 MiB at worst.
