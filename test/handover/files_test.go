@@ -129,11 +129,6 @@ type indexFile struct {
 
 func (f *indexFile) full() bool { return f.count >= indexMaxEntries }
 
-// entries are those that count. Entry 0 is never used.
-func (f *indexFile) entries() []byte {
-	return f.data[indexEntriesAt+entryBytes : indexEntriesAt+entryBytes*max(1, f.count)]
-}
-
 func (d *directory) indexFiles(t *testing.T) (files []indexFile) {
 	t.Helper()
 	for _, n := range readFiles(t, d.store("index")) {
