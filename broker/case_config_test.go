@@ -30,9 +30,9 @@ var configFiles = map[string]func(b *testBroker) bool{
 		g := b.groups.Get("G")
 		return g != nil && g.Config.RetryMaxTimes == 5
 	},
-	"consumerOffset.json":    func(b *testBroker) bool { at, ok := b.offsets.Query("G", "T", 1); return ok && at == 2 },
-	"consumerFilter.json":    func(b *testBroker) bool { return b.filters.Lookup("T", "G") != nil },
-	"delayOffset.json":       func(b *testBroker) bool { return strings.Contains(delayTable(b), `3:1`) },
+	"consumerOffset.json": func(b *testBroker) bool { at, ok := b.offsets.Query("G", "T", 1); return ok && at == 2 },
+	"consumerFilter.json": func(b *testBroker) bool { return b.filters.Lookup("T", "G") != nil },
+	"delayOffset.json":    func(b *testBroker) bool { return strings.Contains(delayTable(b), `3:1`) },
 }
 
 // delayTable is GET_ALL_DELAY_OFFSET.
