@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 
 	"skylark/codec"
@@ -93,6 +94,11 @@ func (p *StatsProcessor) brokerStats(r *rpc.Request) {
 func (b *Broker) RuntimeInfo() map[string]string {
 	info := b.store.RuntimeInfo()
 	info["getTransferedTps"] = info["getTransferredTps"] // the spelling of mqadmin 4.9
+	dir := b.cfg.store.StorePathCommitLog
+	if dir == "" {
+		dir = path.Join(b.cfg.store.StorePathRootDir, "commitlog")
+	}
+	info["commitLogDiskRatio_"+dir] = info["commitLogDiskRatio"] // Java: one for each path
 	b.stats.RuntimeInfo(info)
 	b.schedule.RuntimeInfo(info)
 	info["brokerActive"] = "true"
