@@ -31,9 +31,11 @@ fuzz:
 
 interop: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run
+	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 20m -v ./test/handover
 
 interop-short: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run -short
+	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/handover
 
 bench:
 	$(GO) test $(GOFLAGS_ALL) -run '^$$' -bench . -benchmem $(PKGS)

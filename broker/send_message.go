@@ -139,9 +139,10 @@ func (p *SendMessageProcessor) properties(st *sendTurn, dead bool) (s seen) {
 // nothing.
 func (s *seen) illegal(h *codec.SendMessageHeader, t *topic.Topic) string {
 	switch {
+	case t.BatchCQ: // single records in its queues would keep Java's broker from starting on this directory
+		return "the topic " + t.Name + " has queue.type=BatchCQ, which this broker cannot store yet"
 	case h.SysFlag&codec.SysFlagInnerBatch != 0:
-		return "an inner batch is not taken: the queue type of topic " + t.Name + " is not BatchCQ, or this broker stores " +
-			"single records there"
+		return "an inner batch is not taken: the queue type of topic " + t.Name + " is not BatchCQ"
 	case s.innerNum:
 		return "the property " + codec.PropInnerNum + " belongs to inner batches"
 	case h.SysFlag&codec.SysFlagTransactionMask == codec.SysFlagTransactionRollback:

@@ -60,6 +60,14 @@ func (t *consumeQueueTable) load() error {
 		t.deletedTopics[topic] = before
 	}
 	t.recovering = true
+	batch, err := t.fs.List(path.Join(t.o.RootDir, batchQueuesDirName))
+	if ignoreNotExist(err) != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	for _, topic := range batch {
+		t.log.Warn("topic has queues of the type BatchCQ, which are left as they are and not served", "topic", topic)
+		t.batchTopics[topic] = true
+	}
 	topics, err := t.fs.List(t.dir)
 	if ignoreNotExist(err) != nil {
 		return fmt.Errorf("store: %w", err)

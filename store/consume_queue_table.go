@@ -19,6 +19,8 @@ const (
 	consumeQueueDirName = "consumequeue"
 	// deletedQueuesDirName takes the directories of deleted topics until their files are gone. It is emptied at the start.
 	deletedQueuesDirName = "consumequeue_deleted"
+	// batchQueuesDirName holds the queues of topics with queue.type=BatchCQ (Java BatchConsumeQueue).
+	batchQueuesDirName = "batchconsumequeue"
 
 	tableShards = 64
 	// denseQueueIDs is how many queues of a topic are found by index; larger ids go through a map.
@@ -51,7 +53,10 @@ type consumeQueueTable struct {
 	// deletedTopics are topics that were deleted while records of them may still be in the log: those before the offset
 	// must not come back. Guarded by writeMu.
 	deletedTopics map[string]PhyOffset
-	trashSeq      int // guarded by writeMu
+	// batchTopics have queues of Java's BatchConsumeQueue kind. They are not read; with entries of ours beside them
+	// Java's broker would not start on the directory again, so their records get none. Set by load.
+	batchTopics map[string]bool
+	trashSeq    int // guarded by writeMu
 
 	// stopPuts is commitLog.stopPuts.
 	stopPuts func(f func())
@@ -85,6 +90,7 @@ func newConsumeQueueTable(o *Options, cl *commitLog, mark *queueCheckpoint) *con
 		mark:          mark,
 		seed:          maphash.MakeSeed(),
 		deletedTopics: make(map[string]PhyOffset),
+		batchTopics:   make(map[string]bool),
 		stopPuts:      cl.stopPuts,
 	}
 	for i := range t.shards {
@@ -250,6 +256,9 @@ var errTopicName = errors.New("store: topic cannot be the name of a directory")
 // put adds the entry of a record. The caller holds writeMu.
 func (t *consumeQueueTable) put(d *dispatchRecord) (*consumeQueue, error) {
 	cq := t.findBytes(d.topic, d.queueID)
+	if len(t.batchTopics) > 0 && t.batchTopics[string(d.topic)] {
+		return nil, nil
+	}
 	if len(t.deletedTopics) > 0 {
 		if before, ok := t.deletedTopics[string(d.topic)]; ok && d.phyOffset < before {
 			return nil, nil
