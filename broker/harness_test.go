@@ -1,10 +1,12 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,6 +100,9 @@ func tryStart(t testing.TB, s setup) (*testBroker, error) {
 		o.NewEngine = func(o reactor.Options) reactor.Engine { return mem.NewOn(tb.net, o) }
 	}
 	t.Cleanup(func() {
+		if tb.log.panicked.Load() {
+			t.Error("a processor panicked")
+		}
 		if t.Failed() {
 			t.Logf("log of the broker in %s:\n%s", s.dir, tb.log)
 		}
@@ -354,13 +359,23 @@ func (b *testBroker) all(topicName string, queueID int) (out []codec.Record) {
 
 // logBuffer keeps the broker's log.
 type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
+	mu       sync.Mutex
+	text     strings.Builder
+	panicked atomic.Bool
 }
+
+// maxLogBytes is where it begins anew: fuzzing says much.
+const maxLogBytes = 16 << 20
 
 func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if bytes.Contains(p, []byte("processor failed")) {
+		l.panicked.Store(true)
+	}
+	if l.text.Len() > maxLogBytes {
+		l.text.Reset()
+	}
 	return l.text.Write(p)
 }
 

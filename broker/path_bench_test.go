@@ -32,6 +32,7 @@ func (c *sink) PendingBytes() int          { return 0 }
 func (c *sink) Context() any               { return c.ctx }
 func (c *sink) SetContext(v any)           { c.ctx = v }
 func (c *sink) Close(error)                {}
+func (c *sink) Send([]byte) error          { return nil }
 
 func (c *sink) SendOutbox(o *reactor.Outbox) error {
 	o.Release()
