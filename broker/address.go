@@ -18,8 +18,8 @@ type advertised struct {
 	Why  string
 }
 
-// advertise decides which address the broker registers (Java brokerIP1 and listenPort; advertiseAddr sets host and port
-// apart from what is listened on).
+// advertise decides which address the broker registers (Java brokerIP1 and listenPort; advertiseAddr sets
+// host and port apart from what is listened on).
 func advertise(set *config.Set, port int) (advertised, error) {
 	own, b := set.Own(), set.Broker()
 	if own.AdvertiseAddr != "" {
@@ -51,7 +51,8 @@ func advertiseHA(set *config.Set, main advertised, haPort int) (advertised, erro
 // resolveTimeout bounds the look-up of a host name at start.
 const resolveTimeout = 5 * time.Second
 
-// resolve makes an address of host:port. The host may be a name: clients get the name, messages its first address.
+// resolve makes an address of host:port. The host may be a name: clients get the name, messages its first
+// address.
 func resolve(addr, why string) (advertised, error) {
 	host, portText, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -73,8 +74,8 @@ func resolve(addr, why string) (advertised, error) {
 	return advertised{Text: addr, Host: netip.AddrPortFrom(ips[0].Unmap(), uint16(port)), Why: why}, nil
 }
 
-// localAddr picks an address of this host: IPv4 before IPv6, interfaces that are up, never loopback or link-local if
-// there is another; loopback when there is none.
+// localAddr picks an address of this host: IPv4 before IPv6, interfaces that are up, never loopback or
+// link-local if there is another; loopback when there is none.
 func localAddr() (netip.Addr, string) {
 	var v6 netip.Addr
 	var v6Name string

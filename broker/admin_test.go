@@ -46,8 +46,9 @@ func TestResetInTheBroker(t *testing.T) {
 					continue
 				}
 				require.EqualValues(t, at, table.OffsetTable[b.queue("T", int32(q))])
-				answer = b.call(codec.ReqUpdateConsumerOffset, &codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: "G",
-					Topic: "T", QueueID: int32(q), CommitOffset: 9}, nil)
+				answer = b.call(codec.ReqUpdateConsumerOffset,
+					&codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: "G", Topic: "T", QueueID: int32(q),
+						CommitOffset: 9}, nil)
 				require.Equal(t, "Offset has been previously reset", answer.Remark, "an old commit changes nothing")
 				answer, h := b.pulled(b.do(pullWith("G", "T", q, 10, func(h *codec.PullMessageHeader) {
 					h.SysFlag |= codec.PullFlagCommitOffset
@@ -100,7 +101,8 @@ func TestResetInTheBroker(t *testing.T) {
 	})
 }
 
-// With useServerSideResetOffset=false the members are told, and the offsets move only backwards without force.
+// With useServerSideResetOffset=false the members are told, and the offsets move only backwards without
+// force.
 func TestResetInTheClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := virtual(t, "useServerSideResetOffset=false\n")
@@ -148,8 +150,8 @@ func TestResetInTheClients(t *testing.T) {
 		var list body.ResetOffsetBodyForC
 		require.NoError(t, body.Decode(data, &list))
 		require.Len(t, list.OffsetTable, 1)
-		require.Equal(t, []any{"broker-a", int32(0), "T"}, []any{list.OffsetTable[0].BrokerName, list.OffsetTable[0].QueueID,
-			list.OffsetTable[0].Topic})
+		require.Equal(t, []any{"broker-a", int32(0), "T"}, []any{list.OffsetTable[0].BrokerName,
+			list.OffsetTable[0].QueueID, list.OffsetTable[0].Topic})
 	})
 }
 
@@ -168,8 +170,8 @@ func TestQueries(t *testing.T) {
 		b.eventually(func() bool { return b.store.DispatchBehindBytes() == 0 })
 		query := func(key string, maxNum int32, from, to int64, unique bool) []string {
 			t.Helper()
-			req := request(codec.ReqQueryMessage, &codec.QueryMessageRequestHeader{Topic: "T", Key: key, MaxNum: maxNum,
-				BeginTimestamp: from, EndTimestamp: to}, nil)
+			req := request(codec.ReqQueryMessage, &codec.QueryMessageRequestHeader{Topic: "T", Key: key,
+				MaxNum: maxNum, BeginTimestamp: from, EndTimestamp: to}, nil)
 			if unique {
 				req.Set(codec.ExtUniqueKeyQuery, "true")
 			}
@@ -221,8 +223,8 @@ func TestQueries(t *testing.T) {
 		require.Equal(t, "39", search("T", 0, end, "upper"))
 		require.Equal(t, "0", search("unknown", 0, begin, ""))
 		earliest := func(queueID int32) string {
-			return b.mustCall(codec.ReqGetEarliestMsgStoreTime, &codec.TopicQueueRequestHeader{Topic: "T", QueueID: queueID},
-				nil).Get("timestamp")
+			return b.mustCall(codec.ReqGetEarliestMsgStoreTime, &codec.TopicQueueRequestHeader{Topic: "T",
+				QueueID: queueID}, nil).Get("timestamp")
 		}
 		require.Equal(t, fmt.Sprint(begin), earliest(0))
 		require.Equal(t, "-1", earliest(1))
@@ -257,8 +259,8 @@ func TestTopicCommands(t *testing.T) {
 
 	f := func(code int, alter func(h *codec.CreateTopicRequestHeader)) {
 		t.Helper()
-		h := codec.CreateTopicRequestHeader{Topic: "N", DefaultTopic: "TBW102", ReadQueueNums: 4, WriteQueueNums: 4, Perm: 6,
-			TopicFilterType: "SINGLE_TAG"}
+		h := codec.CreateTopicRequestHeader{Topic: "N", DefaultTopic: "TBW102", ReadQueueNums: 4, WriteQueueNums: 4,
+			Perm: 6, TopicFilterType: "SINGLE_TAG"}
 		alter(&h)
 		answer := b.call(codec.ReqUpdateAndCreateTopic, &h, nil)
 		require.Equal(t, code, answer.Code, answer.Remark)
@@ -308,7 +310,9 @@ func TestGroupCommands(t *testing.T) {
 	b := startBroker(t, "autoCreateSubscriptionGroup=false\n")
 	b.mustSend("T", 0, "", "m")
 	b.waitQueue("T", 0, 1)
-	b.createGroup("G", func(g *body.SubscriptionGroupConfig) { g.WhichBrokerWhenConsumeSlowly, g.RetryMaxTimes = 3, 7 })
+	b.createGroup("G", func(g *body.SubscriptionGroupConfig) {
+		g.WhichBrokerWhenConsumeSlowly, g.RetryMaxTimes = 3, 7
+	})
 	var g body.SubscriptionGroupConfig
 	b.mustCall(codec.ReqGetSubscriptionGroupConfig, &codec.GroupRequestHeader{Group: "G"}, &g)
 	require.EqualValues(t, 7, g.RetryMaxTimes)
@@ -335,14 +339,14 @@ func TestGroupCommands(t *testing.T) {
 	require.Equal(t, codec.RespSuccess, byHeartbeat().Code)
 	no, yes := false, true
 	var f body.GroupForbidden
-	b.mustCall(codec.ReqUpdateAndGetGroupForbidden, &codec.UpdateGroupForbiddenRequestHeader{Group: "G", Topic: "T",
-		Readable: &no}, &f)
+	b.mustCall(codec.ReqUpdateAndGetGroupForbidden, &codec.UpdateGroupForbiddenRequestHeader{Group: "G",
+		Topic: "T", Readable: &no}, &f)
 	require.False(t, *f.Readable)
 	answer = byHeartbeat()
 	require.Equal(t, codec.RespNoPermission, answer.Code)
 	require.Equal(t, fmt.Sprint(codec.ForbiddenSubscription), answer.Get("forbiddenType"))
-	b.mustCall(codec.ReqUpdateAndGetGroupForbidden, &codec.UpdateGroupForbiddenRequestHeader{Group: "G", Topic: "T",
-		Readable: &yes}, &f)
+	b.mustCall(codec.ReqUpdateAndGetGroupForbidden, &codec.UpdateGroupForbiddenRequestHeader{Group: "G",
+		Topic: "T", Readable: &yes}, &f)
 	require.Equal(t, codec.RespSuccess, byHeartbeat().Code)
 
 	// Broadcasting may be forbidden.
@@ -355,7 +359,8 @@ func TestGroupCommands(t *testing.T) {
 	require.Equal(t, fmt.Sprint(codec.ForbiddenBroadcastDisable), answer.Get("forbiddenType"))
 
 	b.commit("G", "T", 0, 1)
-	b.mustCall(codec.ReqDeleteSubscriptionGroup, &codec.DeleteSubscriptionGroupRequestHeader{GroupName: "G"}, nil)
+	b.mustCall(codec.ReqDeleteSubscriptionGroup, &codec.DeleteSubscriptionGroupRequestHeader{GroupName: "G"},
+		nil)
 	require.Nil(t, b.groups.Get("G"))
 	_, found := b.offsets.Query("G", "T", 0)
 	require.True(t, found, "offsets stay unless they are to go")
@@ -393,7 +398,8 @@ func TestConsumeStats(t *testing.T) {
 	require.Equal(t, 0, stats(codec.GetConsumeStatsRequestHeader{ConsumerGroup: "unknown"}))
 	require.Equal(t, 0, stats(codec.GetConsumeStatsRequestHeader{ConsumerGroup: "G", Topic: "unknown"}))
 	b.beat("c1", consumer(t, "G", 2, "T *"))
-	require.Equal(t, 4, stats(codec.GetConsumeStatsRequestHeader{ConsumerGroup: "G"}), "U is not subscribed any more")
+	require.Equal(t, 4, stats(codec.GetConsumeStatsRequestHeader{ConsumerGroup: "G"}),
+		"U is not subscribed any more")
 	var table body.ConsumerOffsetSerializeWrapper
 	b.mustCall(codec.ReqGetAllConsumerOffset, nil, &table)
 	require.EqualValues(t, 3, table.OffsetTable["T@G"][0])

@@ -168,7 +168,8 @@ func (b *Broker) makeManagers() (err error) {
 // makeTables makes the managers that keep a configuration file and loads them.
 func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error) {
 	o, bc, sc := &b.o, b.cfg.broker, b.cfg.store
-	b.stats = stats.New(stats.Options{Clock: b.clock, Cluster: bc.BrokerClusterName, Detail: bc.EnableDetailStat})
+	b.stats = stats.New(stats.Options{Clock: b.clock, Cluster: bc.BrokerClusterName,
+		Detail: bc.EnableDetailStat})
 	b.activity = newActivity(b.stats)
 	b.topics = topic.New(topic.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
 		ClusterName: bc.BrokerClusterName, BrokerName: bc.BrokerName, AutoCreateTopicEnable: bc.AutoCreateTopicEnable,
@@ -190,7 +191,8 @@ func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error
 		b.load("consumer offsets", b.offsets.Load), b.load("SQL92 subscriptions", b.filters.Load))
 }
 
-// load reads a table's file. A damaged one, with a damaged backup, leaves the table empty: both have been kept aside.
+// load reads a table's file. A damaged one, with a damaged backup, leaves the table empty: both have been
+// kept aside.
 func (b *Broker) load(table string, load func() error) error {
 	err := load()
 	if errors.Is(err, persist.ErrDamaged) {
@@ -200,8 +202,8 @@ func (b *Broker) load(table string, load func() error) error {
 	return err
 }
 
-// delivered counts a delayed message for its real topic, as taken from the schedule topic by a group of its own (Java
-// ScheduleMessageService.onSuccess).
+// delivered counts a delayed message for its real topic, as taken from the schedule topic by a group of its
+// own (Java ScheduleMessageService.onSuccess).
 func (b *Broker) delivered(d schedule.Delivery) {
 	if t := b.topics.Get(d.Topic); t != nil {
 		t.Put.Count(d.QueueID, 1, d.SizeBytes, 0)
@@ -210,7 +212,8 @@ func (b *Broker) delivered(d schedule.Delivery) {
 	if b.cfg.store.EnableScheduleMessageStats {
 		queueID := int32(d.Level - 1)
 		b.stats.QueueGet(codec.ScheduleConsumerGroup, codec.ScheduleTopic, queueID, 1, d.SizeBytes)
-		b.stats.GroupGet(codec.ScheduleConsumerGroup, codec.ScheduleTopic).Count(queueID, 1, d.SizeBytes, d.LateMillis)
+		b.stats.GroupGet(codec.ScheduleConsumerGroup, codec.ScheduleTopic).Count(queueID, 1, d.SizeBytes,
+			d.LateMillis)
 	}
 }
 
@@ -259,9 +262,10 @@ func (b *Broker) listen() error {
 	if err := b.advertise(srv.ListenPort); err != nil {
 		return err
 	}
-	engine := b.o.NewEngine(reactor.Options{Listen: listen, Loops: own.ReactorLoops, MaxConnections: own.MaxConnections,
-		IdleTimeout:   time.Duration(srv.ServerChannelMaxIdleTimeSeconds) * time.Second,
-		MaxFrameBytes: own.FrameMaxLength, HighWatermarkBytes: own.OutboundHighWatermark,
+	engine := b.o.NewEngine(reactor.Options{Listen: listen, Loops: own.ReactorLoops,
+		MaxConnections: own.MaxConnections,
+		IdleTimeout:    time.Duration(srv.ServerChannelMaxIdleTimeSeconds) * time.Second,
+		MaxFrameBytes:  own.FrameMaxLength, HighWatermarkBytes: own.OutboundHighWatermark,
 		LowWatermarkBytes: own.OutboundLowWatermark, SocketSndBuf: srv.ServerSocketSndBufSize,
 		SocketRcvBuf: srv.ServerSocketRcvBufSize, Backlog: srv.ServerSocketBacklog, Log: b.log})
 	if err := engine.Start(b.server); err != nil {
@@ -320,8 +324,9 @@ func (b *Broker) syncFlushTimeout() time.Duration {
 // drainTimeout bounds how long a stop waits for requests under way.
 const drainTimeout = 5 * time.Second
 
-// Close stops in the order that loses nothing: no new connections, out of the routes, requests under way finished,
-// parked ones answered, then delivery, store and offsets. It may be called more than once, and without Start.
+// Close stops in the order that loses nothing: no new connections, out of the routes, requests under way
+// finished, parked ones answered, then delivery, store and offsets. It may be called more than once, and
+// without Start.
 func (b *Broker) Close(ctx context.Context) (err error) {
 	b.closed.Do(func() {
 		b.log.Info("broker stops")
@@ -348,8 +353,8 @@ func (b *Broker) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// closeServices ends what Start began and New opened. The delay offsets are written when the store has flushed what
-// they skip.
+// closeServices ends what Start began and New opened. The delay offsets are written when the store has
+// flushed what they skip.
 func (b *Broker) closeServices() error {
 	b.server.Close()
 	b.readers.close()

@@ -30,7 +30,10 @@ var configFiles = map[string]func(b *testBroker) bool{
 		g := b.groups.Get("G")
 		return g != nil && g.Config.RetryMaxTimes == 5
 	},
-	"consumerOffset.json": func(b *testBroker) bool { at, ok := b.offsets.Query("G", "T", 1); return ok && at == 2 },
+	"consumerOffset.json": func(b *testBroker) bool {
+		at, ok := b.offsets.Query("G", "T", 1)
+		return ok && at == 2
+	},
 	"consumerFilter.json": func(b *testBroker) bool { return b.filters.Lookup("T", "G") != nil },
 	"delayOffset.json":    func(b *testBroker) bool { return strings.Contains(delayTable(b), `3:1`) },
 }
@@ -134,7 +137,8 @@ func keptAside(t *testing.T, fsys vfs.FS, name string) (out [][]byte) {
 	return out
 }
 
-// Case B18 (d): both are damaged. The broker starts, says loudly which table is empty, and keeps both originals.
+// Case B18 (d): both are damaged. The broker starts, says loudly which table is empty, and keeps both
+// originals.
 func TestDamagedTablesAndBackups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		image := configImage(t)
@@ -156,8 +160,8 @@ func TestDamagedTablesAndBackups(t *testing.T) {
 			b.mustSend("T2", 0, "", "the broker works")
 			b.peer.Close()
 			b.stop()
-			require.ElementsMatch(t, [][]byte{[]byte("\x00\x00damaged " + name), []byte("\x00\x00damaged " + name + ".bak")},
-				keptAside(t, fsys, name), name)
+			require.ElementsMatch(t, [][]byte{[]byte("\x00\x00damaged " + name),
+				[]byte("\x00\x00damaged " + name + ".bak")}, keptAside(t, fsys, name), name)
 		}
 	})
 }
@@ -168,7 +172,8 @@ func TestCopiesOfShrinkingTables(t *testing.T) {
 	const groups = 40
 	for i := range groups {
 		name := fmt.Sprintf("group-%03d", i)
-		g, err := body.Encode(&body.SubscriptionGroupConfig{GroupName: name, ConsumeEnable: true, RetryQueueNums: 1})
+		g, err := body.Encode(&body.SubscriptionGroupConfig{GroupName: name, ConsumeEnable: true,
+			RetryQueueNums: 1})
 		require.NoError(t, err)
 		require.Equal(t, codec.RespSuccess, b.call(codec.ReqUpdateAndCreateSubscriptionGroup, nil, g).Code)
 		b.createTopic(fmt.Sprintf("topic-%03d", i), 1, 6)
@@ -205,7 +210,8 @@ func TestCopiesOfShrinkingTables(t *testing.T) {
 	for i := range groups {
 		b.mustCall(codec.ReqDeleteSubscriptionGroup, &codec.DeleteSubscriptionGroupRequestHeader{
 			GroupName: fmt.Sprintf("group-%03d", i), CleanOffset: true}, nil)
-		b.mustCall(codec.ReqDeleteTopicInBroker, &codec.TopicRequestHeader{Topic: fmt.Sprintf("topic-%03d", i)}, nil)
+		b.mustCall(codec.ReqDeleteTopicInBroker, &codec.TopicRequestHeader{Topic: fmt.Sprintf("topic-%03d", i)},
+			nil)
 	}
 	close(stop)
 	require.Positive(t, <-done)
@@ -215,7 +221,8 @@ func TestCopiesOfShrinkingTables(t *testing.T) {
 	require.False(t, found)
 }
 
-// A table that cannot be read at all, and that nobody says is damaged, stops the start: an empty one would overwrite it.
+// A table that cannot be read at all, and that nobody says is damaged, stops the start: an empty one would
+// overwrite it.
 func TestUnreadableTable(t *testing.T) {
 	for name := range configFiles {
 		fsys := vfs.NewMem()

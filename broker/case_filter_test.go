@@ -72,7 +72,9 @@ func TestFilterEdges(t *testing.T) {
 			require.Equal(t, codec.RespSuccess, answer.Code, "%s: %s", condition, answer.Remark)
 		}
 		require.Equal(t, want, bodies(t, answer), condition)
-		answer = healthy.do(pullWith("other", "T", 0, 0, func(h *codec.PullMessageHeader) { h.SysFlag, h.SubVersion = 0, 1 }))
+		answer = healthy.do(pullWith("other", "T", 0, 0, func(h *codec.PullMessageHeader) {
+			h.SysFlag, h.SubVersion = 0, 1
+		}))
 		require.Equal(t, []string{"a=7"}, bodies(t, answer), "nobody else is disturbed by %s", condition)
 	}
 	f("TRUE = flag", "flag")
@@ -104,7 +106,8 @@ func TestFilterEdges(t *testing.T) {
 	f("a > 5", "a=7")
 }
 
-// Pulls without a subscription of their own use the group's heartbeat and its filter data: 27 and 28 if that cannot be.
+// Pulls without a subscription of their own use the group's heartbeat and its filter data: 27 and 28 if that
+// cannot be.
 func TestFilterByHeartbeat(t *testing.T) {
 	b := startBroker(t, "enablePropertyFilter=true\n")
 	for i := range 10 {
@@ -129,7 +132,8 @@ func TestFilterByHeartbeat(t *testing.T) {
 	b.beat("c1", broken)
 	answer := pull(4)
 	require.Equal(t, codec.RespFilterDataNotExist, answer.Code)
-	require.Contains(t, answer.Remark, "The broker's consumer filter data is not exist!Your expression may be wrong!")
+	require.Contains(t, answer.Remark,
+		"The broker's consumer filter data is not exist!Your expression may be wrong!")
 
 	b.beat("c1", consumer(t, "g", 5, "T a > 8"))
 	require.Equal(t, []string{"9"}, bodies(t, pull(5)))
@@ -157,7 +161,8 @@ func TestFilterWakes(t *testing.T) {
 	require.Equal(t, []string{"yes"}, bodies(t, await(t, pulled)))
 }
 
-// Case B13 (e): an entry of consumerFilter.json without bloom data survives a restart, and so do those of the heartbeat.
+// Case B13 (e): an entry of consumerFilter.json without bloom data survives a restart, and so do those of the
+// heartbeat.
 func TestFilterDataSurvivesRestart(t *testing.T) {
 	fsys := vfs.NewMem()
 	require.NoError(t, vfs.MkdirAllSync(fsys, "/data/config"))

@@ -35,7 +35,8 @@ func property(name string, n int) string { return name + "\x01" + strings.Repeat
 // Case B05: every limit holds on every path, and nothing that was refused is found after a kill.
 func TestSizeLimits(t *testing.T) {
 	const limit = 4 << 20
-	b := start(t, setup{fs: vfs.NewMem(), conf: "mappedFileSizeCommitLog=16777216\nautoCreateSubscriptionGroup=true\n"})
+	b := start(t, setup{fs: vfs.NewMem(),
+		conf: "mappedFileSizeCommitLog=16777216\nautoCreateSubscriptionGroup=true\n"})
 	stored := map[string]int{}
 	var largest *codec.Command
 	f := func(name string, code int, req *codec.Command) *codec.Command {
@@ -128,7 +129,8 @@ func offsetOf(t *testing.T, answer *codec.Command) codec.PhyOffset {
 }
 
 // topicNames are the names of case B07 that no door may let in.
-var topicNames = []string{"", " ", "\t", strings.Repeat("n", 128), strings.Repeat("n", 70000), "a.b", "../../x", "a/b",
+var topicNames = []string{"", " ", "\t", strings.Repeat("n", 128), strings.Repeat("n", 70000), "a.b",
+	"../../x", "a/b",
 	`a\b`, "主题", "a\x00b", "a b", "a\nb", ".", "..", "a:b", "%00/../../y"}
 
 // Case B07: what one door refuses the other refuses with the same words, and nothing is left of it.
@@ -143,7 +145,8 @@ func TestTopicNames(t *testing.T) {
 			DefaultTopic: codec.AutoCreateTopicKey, ReadQueueNums: 4, WriteQueueNums: 4, Perm: 6,
 			TopicFilterType: "SINGLE_TAG"}, nil)
 	}
-	refusals := []int{codec.RespSystemError, codec.RespMessageIllegal, codec.RespInvalidParameter, codec.RespNoPermission}
+	refusals := []int{codec.RespSystemError, codec.RespMessageIllegal, codec.RespInvalidParameter,
+		codec.RespNoPermission}
 	for _, name := range topicNames {
 		sent, created := b.send(name, 0, "", []byte("b")), create(name)
 		require.Contains(t, refusals, sent.Code, "%q", name)
@@ -182,8 +185,8 @@ func TestTopicNames(t *testing.T) {
 	require.Equal(t, []string{"long"}, bodies(t, answer))
 }
 
-// Case B07, last: a group whose retry topic is longer than 127 bytes either works to the dead letters or is refused when
-// it first shows up.
+// Case B07, last: a group whose retry topic is longer than 127 bytes either works to the dead letters or is
+// refused when it first shows up.
 func TestLongGroupNames(t *testing.T) { synctest.Test(t, longGroupNames) }
 
 func longGroupNames(t *testing.T) {
@@ -192,19 +195,21 @@ func longGroupNames(t *testing.T) {
 	b.waitQueue("T", 0, 1)
 	for _, n := range []int{120, 121, 127, 245, 255, 300} {
 		name := strings.Repeat("g", n)
-		sub, err := body.Encode(&body.SubscriptionGroupConfig{GroupName: name, ConsumeEnable: true, RetryQueueNums: 1,
-			RetryMaxTimes: 1})
+		sub, err := body.Encode(&body.SubscriptionGroupConfig{GroupName: name, ConsumeEnable: true,
+			RetryQueueNums: 1, RetryMaxTimes: 1})
 		require.NoError(t, err)
 		created := b.call(codec.ReqUpdateAndCreateSubscriptionGroup, nil, sub)
 		pulled := b.do(pullRequest(name, "T", 0, 0, 0))
 		back := func(times int32) *codec.Command {
-			return b.call(codec.ReqConsumerSendMsgBack, &codec.ConsumerSendMsgBackRequestHeader{Offset: offsetOf(t, sent),
-				Group: name, DelayLevel: 1, OriginMsgID: "m", OriginTopic: "T", MaxReconsumeTimes: &times}, nil)
+			return b.call(codec.ReqConsumerSendMsgBack, &codec.ConsumerSendMsgBackRequestHeader{
+				Offset: offsetOf(t, sent), Group: name, DelayLevel: 1, OriginMsgID: "m", OriginTopic: "T",
+				MaxReconsumeTimes: &times}, nil)
 		}
 		if created.Code != codec.RespSuccess {
 			require.Greater(t, n, 120)
 			require.NotEmpty(t, created.Remark)
-			require.Equal(t, codec.RespSubscriptionGroupNotExist, pulled.Code, "a group that cannot be made is refused at once")
+			require.Equal(t, codec.RespSubscriptionGroupNotExist, pulled.Code,
+				"a group that cannot be made is refused at once")
 			require.Equal(t, codec.RespSubscriptionGroupNotExist, back(3).Code)
 			require.Contains(t, []int{codec.RespSubscriptionGroupNotExist, codec.RespInvalidParameter},
 				b.send(codec.RetryTopic(name), 0, "", []byte("b")).Code, "%d", n)

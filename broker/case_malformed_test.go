@@ -109,8 +109,8 @@ func TestMalformedFrames(t *testing.T) {
 	require.NoError(t, b.peer.Err())
 }
 
-// Case B03: a header without fields, with missing or wrong ones, is refused with the name of the first bad one; a header
-// that is only unusual is served.
+// Case B03: a header without fields, with missing or wrong ones, is refused with the name of the first bad
+// one; a header that is only unusual is served.
 func TestIncompleteHeaders(t *testing.T) {
 	b := startBroker(t, "")
 	b.mustSend("T", 0, "KEYS\x01k", "body")
@@ -134,11 +134,11 @@ func TestIncompleteHeaders(t *testing.T) {
 		require.Regexp(t, `"`+field+`"|"[A-Za-z]+" \(`+field+`\)`, answer.Remark, "%s", header)
 	}
 	// (a)
-	for code, field := range map[int]string{10: "producerGroup", 11: "consumerGroup", 12: "topic", 14: "consumerGroup",
-		15: "consumerGroup", 310: "a", 320: "a", 36: "offset", 33: "offset", 29: "topic", 30: "topic", 31: "topic",
-		32: "topic", 38: "consumerGroup", 17: "topic", 215: "topic", 202: "topic", 208: "consumerGroup",
-		207: "groupName", 203: "consumerGroup", 204: "producerGroup", 222: "topic", 307: "consumerGroup",
-		309: "consumerGroup", 315: "statsName", 35: "clientID"} {
+	for code, field := range map[int]string{10: "producerGroup", 11: "consumerGroup", 12: "topic",
+		14: "consumerGroup", 15: "consumerGroup", 310: "a", 320: "a", 36: "offset", 33: "offset", 29: "topic",
+		30: "topic", 31: "topic", 32: "topic", 38: "consumerGroup", 17: "topic", 215: "topic", 202: "topic",
+		208: "consumerGroup", 207: "groupName", 203: "consumerGroup", 204: "producerGroup", 222: "topic",
+		307: "consumerGroup", 309: "consumerGroup", 315: "statsName", 35: "clientID"} {
 		for _, fields := range []string{"", `,"extFields":null`, `,"extFields":{}`} {
 			refused(fmt.Sprintf(`{"code":%d,"language":"JAVA","version":479%s}`, code, fields), field)
 		}
@@ -193,9 +193,9 @@ func TestMalformedBodies(t *testing.T) {
 		require.NotEmpty(t, answer.Remark)
 	}
 	deep := strings.Repeat("[", 1<<20)
-	for _, code := range []int{codec.ReqHeartBeat, codec.ReqLockBatchMQ, codec.ReqUnlockBatchMQ, codec.ReqCheckClientConfig,
-		codec.ReqQueryAssignment, codec.ReqUpdateAndCreateTopicList, codec.ReqUpdateAndCreateSubscriptionGroup,
-		codec.ReqUpdateAndCreateSubscriptionGroupList} {
+	for _, code := range []int{codec.ReqHeartBeat, codec.ReqLockBatchMQ, codec.ReqUnlockBatchMQ,
+		codec.ReqCheckClientConfig, codec.ReqQueryAssignment, codec.ReqUpdateAndCreateTopicList,
+		codec.ReqUpdateAndCreateSubscriptionGroup, codec.ReqUpdateAndCreateSubscriptionGroupList} {
 		for _, data := range []string{"", "{", "[]", "null", "\xff\xfe", deep} {
 			switch code {
 			case codec.ReqCheckClientConfig, codec.ReqUpdateAndCreateTopicList, codec.ReqUpdateAndCreateSubscriptionGroupList:

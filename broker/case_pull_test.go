@@ -67,9 +67,10 @@ func TestOffsetsOutsideTheQueue(t *testing.T) {
 // Case B09 after a clean-up: below the minimum a pull is told the minimum.
 func TestOffsetBelowTheMinimum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, setup{fs: vfs.NewMem(), virtual: true, conf: "fileReservedTime=1\ndeleteWhen=00;01;02;03;04;05;06;" +
-			"07;08;09;10;11;12;13;14;15;16;17;18;19;20;21;22;23\nmappedFileSizeConsumeQueue=2000\n" +
-			"serverChannelMaxIdleTimeSeconds=1000000\n"})
+		b := start(t, setup{fs: vfs.NewMem(), virtual: true,
+			conf: "fileReservedTime=1\ndeleteWhen=00;01;02;03;04;05;06;" +
+				"07;08;09;10;11;12;13;14;15;16;17;18;19;20;21;22;23\nmappedFileSizeConsumeQueue=2000\n" +
+				"serverChannelMaxIdleTimeSeconds=1000000\n"})
 		send := func(n int) {
 			for range n {
 				b.mustSend("T", 0, "", strings.Repeat("x", 10<<10))
@@ -99,8 +100,8 @@ func TestOffsetBelowTheMinimum(t *testing.T) {
 // maxSuspend is so long that nobody waits for its end: a test that overlooks an arrival fails.
 const maxSuspend = time.Hour
 
-// Case B10: a message that arrives between the miss and the parking of a pull is not overlooked. There is no rule that
-// looks again after a while which could hide that.
+// Case B10: a message that arrives between the miss and the parking of a pull is not overlooked. There is no
+// rule that looks again after a while which could hide that.
 func TestArrivalWhileParking(t *testing.T) {
 	b := startBroker(t, "")
 	rounds := 3000
@@ -244,8 +245,8 @@ func TestSubscriptionVersions(t *testing.T) {
 	f("TAG", "", codec.RespSuccess)
 }
 
-// Case B11 (e): members of one group that subscribe to different topics take the subscription from each other, as with
-// a Java broker; the broker says so once per change and names both.
+// Case B11 (e): members of one group that subscribe to different topics take the subscription from each
+// other, as with a Java broker; the broker says so once per change and names both.
 func TestUnequalSubscriptions(t *testing.T) {
 	b := startBroker(t, "")
 	for _, name := range []string{"A", "B"} {

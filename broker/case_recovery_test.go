@@ -39,8 +39,8 @@ func (b *testBroker) reopen(change func(fsys *vfs.MemFS)) *testBroker {
 	return start(b.t, s)
 }
 
-// Case B14 at the broker: the last record is torn, by every kind of damage. What is whole is served, what is torn never,
-// and its queue offset is given again.
+// Case B14 at the broker: the last record is torn, by every kind of damage. What is whole is served, what is
+// torn never, and its queue offset is given again.
 func TestTornLastRecord(t *testing.T) {
 	b := start(t, setup{fs: vfs.NewMem()})
 	var last codec.PhyOffset
@@ -54,7 +54,9 @@ func TestTornLastRecord(t *testing.T) {
 	require.NoError(t, err)
 	n := len(raw)
 	kinds := map[string]func(fsys vfs.FS){
-		"second half zero": func(fsys vfs.FS) { patch(t, fsys, firstLog, int64(last)+int64(n/2), make([]byte, n-n/2)) },
+		"second half zero": func(fsys vfs.FS) {
+			patch(t, fsys, firstLog, int64(last)+int64(n/2), make([]byte, n-n/2))
+		},
 		"one bit of the body": func(fsys vfs.FS) {
 			patch(t, fsys, firstLog, int64(last)+int64(n/2), []byte{raw[n/2] ^ 1})
 		},
@@ -105,23 +107,29 @@ func TestDamagedQueueFiles(t *testing.T) {
 	}
 	lastFile := queuePath("T1", 0) + "/00000000000000000400"
 	kinds := map[string]func(fsys *vfs.MemFS){
-		"the tree is gone":     func(fsys *vfs.MemFS) { require.NoError(t, fsys.RemoveAll("/data/consumequeue")) },
-		"a topic is gone":      func(fsys *vfs.MemFS) { require.NoError(t, fsys.RemoveAll("/data/consumequeue/T1")) },
-		"the last file gone":   func(fsys *vfs.MemFS) { require.NoError(t, fsys.Remove(lastFile)) },
-		"the last file empty":  func(fsys *vfs.MemFS) { truncate(t, fsys, lastFile, 0) },
-		"the last file short":  func(fsys *vfs.MemFS) { truncate(t, fsys, lastFile, 7) },
-		"the last file zeros":  func(fsys *vfs.MemFS) { patch(t, fsys, lastFile, 0, make([]byte, 400)) },
-		"an empty next file":   func(fsys *vfs.MemFS) { create(t, fsys, queuePath("T1", 0)+"/00000000000000000800") },
+		"the tree is gone": func(fsys *vfs.MemFS) { require.NoError(t, fsys.RemoveAll("/data/consumequeue")) },
+		"a topic is gone": func(fsys *vfs.MemFS) {
+			require.NoError(t, fsys.RemoveAll("/data/consumequeue/T1"))
+		},
+		"the last file gone":  func(fsys *vfs.MemFS) { require.NoError(t, fsys.Remove(lastFile)) },
+		"the last file empty": func(fsys *vfs.MemFS) { truncate(t, fsys, lastFile, 0) },
+		"the last file short": func(fsys *vfs.MemFS) { truncate(t, fsys, lastFile, 7) },
+		"the last file zeros": func(fsys *vfs.MemFS) { patch(t, fsys, lastFile, 0, make([]byte, 400)) },
+		"an empty next file": func(fsys *vfs.MemFS) {
+			create(t, fsys, queuePath("T1", 0)+"/00000000000000000800")
+		},
 		"an empty next of log": func(fsys *vfs.MemFS) { create(t, fsys, "/data/commitlog/00000000000001048576") },
 	}
 	check := func(c *testBroker, kind string) {
 		t.Helper()
 		for _, topicName := range []string{"T1", "T2"} {
 			for q := range 4 {
-				lo := c.mustCall(codec.ReqGetMinOffset, &codec.TopicQueueRequestHeader{Topic: topicName, QueueID: int32(q)}, nil)
-				hi := c.mustCall(codec.ReqGetMaxOffset, &codec.GetMaxOffsetRequestHeader{Topic: topicName, QueueID: int32(q)},
-					nil)
-				require.Equal(t, []string{"0", "25"}, []string{lo.Get("offset"), hi.Get("offset")}, "%s: %s %d", kind, topicName, q)
+				lo := c.mustCall(codec.ReqGetMinOffset, &codec.TopicQueueRequestHeader{Topic: topicName,
+					QueueID: int32(q)}, nil)
+				hi := c.mustCall(codec.ReqGetMaxOffset, &codec.GetMaxOffsetRequestHeader{Topic: topicName,
+					QueueID: int32(q)}, nil)
+				require.Equal(t, []string{"0", "25"}, []string{lo.Get("offset"), hi.Get("offset")}, "%s: %s %d", kind,
+					topicName, q)
 				var got []string
 				for len(got) < 25 { // a pull ends with the queue file
 					answer, _ := c.pull(topicName, q, codec.QueueOffset(len(got)))
@@ -171,8 +179,8 @@ func TestOffsetsOfDeletedTopics(t *testing.T) {
 		b.waitQueue("T", 0, n)
 	}
 	query := func() *codec.Command {
-		return b.call(codec.ReqQueryConsumerOffset, &codec.QueryConsumerOffsetRequestHeader{ConsumerGroup: "G", Topic: "T"},
-			nil)
+		return b.call(codec.ReqQueryConsumerOffset, &codec.QueryConsumerOffsetRequestHeader{ConsumerGroup: "G",
+			Topic: "T"}, nil)
 	}
 	fill(20)
 	b.commit("G", "T", 0, 20)
@@ -201,9 +209,10 @@ func TestOffsetsOfDeletedTopics(t *testing.T) {
 		require.EqualValues(t, 3, stats().lag)
 	}
 	before := b.offsets.Wrapper()
-	commit := func(groupName, topicName string, queueID int32, at codec.QueueOffset) *codec.UpdateConsumerOffsetRequestHeader {
-		return &codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: groupName, Topic: topicName, QueueID: queueID,
-			CommitOffset: at}
+	commit := func(groupName, topicName string, queueID int32,
+		at codec.QueueOffset) *codec.UpdateConsumerOffsetRequestHeader {
+		return &codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: groupName, Topic: topicName,
+			QueueID: queueID, CommitOffset: at}
 	}
 	f(commit("G", "T", 0, -1))
 	f(commit("G", "T", 0, -1<<63))

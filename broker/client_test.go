@@ -18,7 +18,8 @@ import (
 // members asks for the client ids of a group, as clients do before they divide the queues.
 func (p *peer) members(groupName string) []string {
 	p.t.Helper()
-	answer := p.call(codec.ReqGetConsumerListByGroup, &codec.ConsumerGroupRequestHeader{ConsumerGroup: groupName}, nil)
+	answer := p.call(codec.ReqGetConsumerListByGroup,
+		&codec.ConsumerGroupRequestHeader{ConsumerGroup: groupName}, nil)
 	if answer.Code != codec.RespSuccess {
 		require.Equal(p.t, codec.RespSystemError, answer.Code)
 		require.Equal(p.t, "no consumer for this group, "+groupName, answer.Remark)
@@ -29,7 +30,8 @@ func (p *peer) members(groupName string) []string {
 	return list.ConsumerIDList
 }
 
-// notices are the groups whose change a client was told of since it was last asked. It must be quiet when it is asked.
+// notices are the groups whose change a client was told of since it was last asked. It must be quiet when it
+// is asked.
 func (p *peer) notices() (out []string) {
 	p.t.Helper()
 	for {
@@ -45,7 +47,8 @@ func (p *peer) notices() (out []string) {
 }
 
 func virtual(t *testing.T, conf string) *testBroker {
-	return start(t, setup{fs: vfs.NewMem(), virtual: true, conf: "serverChannelMaxIdleTimeSeconds=1000000\n" + conf})
+	return start(t, setup{fs: vfs.NewMem(), virtual: true, conf: "serverChannelMaxIdleTimeSeconds=1000000\n" +
+		conf})
 }
 
 // Members come and go: by heartbeat, by word, by the end of their connection. The others are told each time.
@@ -80,7 +83,8 @@ func TestMembership(t *testing.T) {
 		two.notices()
 		three.notices()
 
-		one.mustCall(codec.ReqUnregisterClient, &codec.UnregisterClientRequestHeader{ClientID: "c1", ConsumerGroup: "G"}, nil)
+		one.mustCall(codec.ReqUnregisterClient, &codec.UnregisterClientRequestHeader{ClientID: "c1",
+			ConsumerGroup: "G"}, nil)
 		synctest.Wait()
 		require.ElementsMatch(t, []string{"c2", "c3"}, b.members("G"))
 		require.Equal(t, []string{"G"}, two.notices())
@@ -98,7 +102,8 @@ func TestMembership(t *testing.T) {
 	})
 }
 
-// A client that sends no heartbeat for channelExpiredTimeout is taken out, its connection closed, and the others told.
+// A client that sends no heartbeat for channelExpiredTimeout is taken out, its connection closed, and the
+// others told.
 func TestSilentClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := virtual(t, "")
@@ -218,7 +223,8 @@ func TestRejectPullConsumer(t *testing.T) {
 	pulls.ConsumeType = body.ConsumeActively
 	b.beat("c1", pulls)
 	answer, _ = b.pull("T", 0, 0)
-	require.Equal(t, codec.RespSubscriptionNotExist, answer.Code, "heartbeats of consumers that pull do not count")
+	require.Equal(t, codec.RespSubscriptionNotExist, answer.Code,
+		"heartbeats of consumers that pull do not count")
 	b.beat("c1", consumer(t, "g", 1, "T *"))
 	answer, _ = b.pull("T", 0, 0)
 	require.Equal(t, codec.RespSuccess, answer.Code)
@@ -271,7 +277,8 @@ func TestConnectionTables(t *testing.T) {
 	require.Equal(t, codec.RespSuccess, c.tryBeat(hb).Code)
 
 	var consumers body.ConsumerConnection
-	b.mustCall(codec.ReqGetConsumerConnectionList, &codec.ConsumerGroupRequestHeader{ConsumerGroup: "G"}, &consumers)
+	b.mustCall(codec.ReqGetConsumerConnectionList, &codec.ConsumerGroupRequestHeader{ConsumerGroup: "G"},
+		&consumers)
 	require.Equal(t, body.ConsumePassively, consumers.ConsumeType)
 	require.Equal(t, body.Clustering, consumers.MessageModel)
 	require.Equal(t, body.FromLastOffset, consumers.ConsumeFromWhere)
@@ -284,14 +291,17 @@ func TestConnectionTables(t *testing.T) {
 	require.Equal(t, "A || B", sub.SubString)
 	require.ElementsMatch(t, []string{"A", "B"}, sub.TagsSet)
 	require.EqualValues(t, 7, sub.SubVersion)
-	answer := b.call(codec.ReqGetConsumerConnectionList, &codec.ConsumerGroupRequestHeader{ConsumerGroup: "no"}, nil)
+	answer := b.call(codec.ReqGetConsumerConnectionList, &codec.ConsumerGroupRequestHeader{ConsumerGroup: "no"},
+		nil)
 	require.Equal(t, codec.RespConsumerNotOnline, answer.Code)
 	require.Equal(t, "the consumer group[no] not online", answer.Remark)
 
 	var producers body.ProducerConnection
-	b.mustCall(codec.ReqGetProducerConnectionList, &codec.ProducerGroupRequestHeader{ProducerGroup: "P"}, &producers)
+	b.mustCall(codec.ReqGetProducerConnectionList, &codec.ProducerGroupRequestHeader{ProducerGroup: "P"},
+		&producers)
 	require.Len(t, producers.ConnectionSet, 1)
-	answer = b.call(codec.ReqGetProducerConnectionList, &codec.ProducerGroupRequestHeader{ProducerGroup: "no"}, nil)
+	answer = b.call(codec.ReqGetProducerConnectionList, &codec.ProducerGroupRequestHeader{ProducerGroup: "no"},
+		nil)
 	require.Equal(t, codec.RespSystemError, answer.Code)
 	require.Equal(t, "the producer group[no] not exist", answer.Remark)
 
@@ -304,8 +314,8 @@ func TestConnectionTables(t *testing.T) {
 	b.mustCall(codec.ReqQueryTopicConsumeByWho, &codec.TopicRequestHeader{Topic: "T"}, &groups)
 	require.Equal(t, []string{"G"}, groups.GroupList)
 
-	c.mustCall(codec.ReqUnregisterClient, &codec.UnregisterClientRequestHeader{ClientID: "c1", ProducerGroup: "P",
-		ConsumerGroup: "G"}, nil)
+	c.mustCall(codec.ReqUnregisterClient, &codec.UnregisterClientRequestHeader{ClientID: "c1",
+		ProducerGroup: "P", ConsumerGroup: "G"}, nil)
 	require.Empty(t, b.producers.Clients("P"))
 	require.Nil(t, b.members("G"))
 }
@@ -334,20 +344,22 @@ func TestForwardedRequests(t *testing.T) {
 		synctest.Wait()
 		c.notices()
 		info := func(clientID string) *codec.Command {
-			return b.call(codec.ReqGetConsumerRunningInfo, &codec.GetConsumerRunningInfoRequestHeader{ConsumerGroup: "G",
-				ClientID: clientID, JstackEnable: true}, nil)
+			return b.call(codec.ReqGetConsumerRunningInfo,
+				&codec.GetConsumerRunningInfoRequestHeader{ConsumerGroup: "G", ClientID: clientID, JstackEnable: true},
+				nil)
 		}
 		answer := info("c1")
 		require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
-		require.Equal(t, []string{"done", "echo ", "y"}, []string{answer.Remark, string(answer.Body), answer.Get("x")})
+		require.Equal(t, []string{"done", "echo ", "y"}, []string{answer.Remark, string(answer.Body),
+			answer.Get("x")})
 		req := <-c.requests
 		require.Equal(t, codec.ReqGetConsumerRunningInfo, req.Code)
 		require.Equal(t, []string{"G", "c1", "true"}, []string{req.Get("consumerGroup"), req.Get("clientId"),
 			req.Get("jstackEnable")})
 
 		directly := func(id string) *codec.Command {
-			return b.call(codec.ReqConsumeMessageDirectly, &codec.ConsumeMessageDirectlyRequestHeader{ConsumerGroup: "G",
-				ClientID: "c1", MsgID: id}, nil)
+			return b.call(codec.ReqConsumeMessageDirectly,
+				&codec.ConsumeMessageDirectlyRequestHeader{ConsumerGroup: "G", ClientID: "c1", MsgID: id}, nil)
 		}
 		answer = directly(sent.Get("msgId"))
 		require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)

@@ -64,8 +64,8 @@ func (b *Broker) forget(c reactor.Conn) {
 	b.consumers.ConnClosed(c, b.wantsNotice)
 }
 
-// forgetIfClosed is called after something was entered for a connection by a pool: the connection may have ended since
-// the request came, and then nobody else would take it out again.
+// forgetIfClosed is called after something was entered for a connection by a pool: the connection may have
+// ended since the request came, and then nobody else would take it out again.
 func (b *Broker) forgetIfClosed(c reactor.Conn) {
 	if st, ok := c.Context().(*connState); ok && st.closed.Load() {
 		b.forget(c)

@@ -1,5 +1,5 @@
-// Package broker serves producers and consumers (Java BrokerController and its processors): it wires store, event
-// loops, managers and processors together and registers the result with the name servers.
+// Package broker serves producers and consumers (Java BrokerController and its processors): it wires store,
+// event loops, managers and processors together and registers the result with the name servers.
 //
 // # Reading guide
 //

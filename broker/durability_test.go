@@ -64,8 +64,8 @@ func TestAnswersWaitForTheFlush(t *testing.T) {
 		synctest.Wait()
 		other := b.dial()
 		answers = append(answers, other.begin(batchRequest("T", "", batchEntry(t, "batch", ""))),
-			other.begin(request(codec.ReqConsumerSendMsgBack, &codec.ConsumerSendMsgBackRequestHeader{Offset: first, Group: "G",
-				DelayLevel: 1}, nil)))
+			other.begin(request(codec.ReqConsumerSendMsgBack, &codec.ConsumerSendMsgBackRequestHeader{Offset: first,
+				Group: "G", DelayLevel: 1}, nil)))
 		time.Sleep(4 * time.Second)
 		for _, ch := range answers {
 			require.Empty(t, ch, "answered before the flush")
@@ -89,7 +89,8 @@ func TestAnswersWaitForTheFlush(t *testing.T) {
 	})
 }
 
-// A disk that hangs is told after syncFlushTimeout: 10, with the place of the message, which is stored all the same.
+// A disk that hangs is told after syncFlushTimeout: 10, with the place of the message, which is stored all
+// the same.
 func TestFlushTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisk("msync")
@@ -99,8 +100,8 @@ func TestFlushTimeout(t *testing.T) {
 		release := d.stall(t)
 		began := time.Now()
 		sent := b.begin(sendRequest("T", 0, "", []byte("second")))
-		back := b.begin(request(codec.ReqConsumerSendMsgBack, &codec.ConsumerSendMsgBackRequestHeader{Offset: at, Group: "G",
-			DelayLevel: 1}, nil))
+		back := b.begin(request(codec.ReqConsumerSendMsgBack, &codec.ConsumerSendMsgBackRequestHeader{Offset: at,
+			Group: "G", DelayLevel: 1}, nil))
 		answer := await(t, sent)
 		require.InDelta(t, 3, time.Since(began).Seconds(), 0.1)
 		require.Equal(t, codec.RespFlushDiskTimeout, answer.Code)
@@ -174,13 +175,15 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// While a put hangs in a page fault, sends are refused at once: those that come and those that wait in the pool.
+// While a put hangs in a page fault, sends are refused at once: those that come and those that wait in the
+// pool.
 func TestPageCacheBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy atomic.Bool
 		d := newDisk("create|allocate")
-		b := start(t, setup{fs: d, virtual: true, conf: "mappedFileSizeCommitLog=65536\nsendMessageThreadPoolNums=1\n" +
-			"waitTimeMillsInSendQueue=100000\n", prepare: func(b *Broker) { b.busy = busy.Load }})
+		b := start(t, setup{fs: d, virtual: true,
+			conf: "mappedFileSizeCommitLog=65536\nsendMessageThreadPoolNums=1\n" +
+				"waitTimeMillsInSendQueue=100000\n", prepare: func(b *Broker) { b.busy = busy.Load }})
 		b.mustSend("T", 0, "", "first")
 		b.waitQueue("T", 0, 1)
 		busy.Store(true)
@@ -202,8 +205,8 @@ func TestPageCacheBusy(t *testing.T) {
 	})
 }
 
-// stallPool fills the log so that the only worker waits for the next file, and more sends wait behind it; answers[0] is
-// the one under way.
+// stallPool fills the log so that the only worker waits for the next file, and more sends wait behind it;
+// answers[0] is the one under way.
 func (b *testBroker) stallPool(d *disk) (answers []<-chan *codec.Command) {
 	b.t.Helper()
 	d.stall(b.t)
@@ -229,14 +232,16 @@ func (b *testBroker) stallPool(d *disk) (answers []<-chan *codec.Command) {
 func TestFastFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisk("create|allocate")
-		b := start(t, setup{fs: d, virtual: true, conf: "mappedFileSizeCommitLog=65536\nsendMessageThreadPoolNums=1\n"})
+		b := start(t, setup{fs: d, virtual: true,
+			conf: "mappedFileSizeCommitLog=65536\nsendMessageThreadPoolNums=1\n"})
 		b.mustSend("T", 0, "", "first")
 		began := time.Now()
 		waits := b.stallPool(d)
 		for _, ch := range waits[1:] {
 			answer := await(t, ch)
 			require.Equal(t, codec.RespSystemBusy, answer.Code)
-			require.Contains(t, answer.Remark, "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue:")
+			require.Contains(t, answer.Remark,
+				"[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue:")
 			require.Contains(t, answer.Remark, "size of queue:")
 		}
 		require.InDelta(t, 200, time.Since(began).Milliseconds(), 30)

@@ -12,8 +12,8 @@ import (
 	"skylark/internal/vfs"
 )
 
-// FuzzRequests: no request makes a processor panic, and the broker goes on. fields are names and values, each ended by a
-// line.
+// FuzzRequests: no request makes a processor panic, and the broker goes on. fields are names and values, each
+// ended by a line.
 func FuzzRequests(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join(goldenDir, "*", "*-req*.bin"))
 	require.NoError(f, err)

@@ -67,19 +67,19 @@ func goldenOrder(code int) int {
 // serves tells whether the broker has the request code; captured ones it has not belong to later parts.
 func (b *testBroker) serves(code int) bool { return slices.Contains(b.RequestCodes(), code) }
 
-// Requests as real clients sent them are answered with the fields that a Java broker's answers have, in the header
-// encoding of the request.
+// Requests as real clients sent them are answered with the fields that a Java broker's answers have, in the
+// header encoding of the request.
 func TestGoldenRequests(t *testing.T) {
-	for _, dir := range []string{"java-4.9", "java-5.3", "java-5.3-binary", "java-5.3-binary-both", "go-remoting", "mqadmin-4.9",
-		"mqadmin-5.3"} {
+	for _, dir := range []string{"java-4.9", "java-5.3", "java-5.3-binary", "java-5.3-binary-both",
+		"go-remoting", "mqadmin-4.9", "mqadmin-5.3"} {
 		t.Run(dir, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { replayGolden(t, dir) }) })
 	}
 }
 
 func replayGolden(t *testing.T, dir string) {
 	ns := newNamesrv(t)
-	ns.route = &body.TopicRouteData{QueueDatas: []*body.QueueData{{BrokerName: "broker-a", ReadQueueNums: 8, WriteQueueNums: 8,
-		Perm: 6}}}
+	ns.route = &body.TopicRouteData{QueueDatas: []*body.QueueData{{BrokerName: "broker-a", ReadQueueNums: 8,
+		WriteQueueNums: 8, Perm: 6}}}
 	b := start(t, setup{fs: vfs.NewMem(), virtual: true, namesrv: ns, conf: "enablePropertyFilter=true\n" +
 		"namesrvAddr=ns:9876\n"})
 	names, reqs := goldenFrames(t, dir, "*-req*")
@@ -87,7 +87,9 @@ func replayGolden(t *testing.T, dir string) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(x, y int) int { return goldenOrder(reqs[x].Code) - goldenOrder(reqs[y].Code) })
+	slices.SortStableFunc(order, func(x, y int) int {
+		return goldenOrder(reqs[x].Code) - goldenOrder(reqs[y].Code)
+	})
 	b.prepareGolden(reqs)
 	nc, err := b.net.Dial(t.Context(), b.Addr().String())
 	require.NoError(t, err)
@@ -110,7 +112,8 @@ func replayGolden(t *testing.T, dir string) {
 			}
 		}
 	}
-	require.Greater(t, len(compared), 10, "codes with an answer to compare: %v", slices.Sorted(maps.Keys(compared)))
+	require.Greater(t, len(compared), 10, "codes with an answer to compare: %v",
+		slices.Sorted(maps.Keys(compared)))
 }
 
 // prepareGolden makes what the captured requests name.
@@ -122,7 +125,8 @@ func (b *testBroker) prepareGolden(reqs []*codec.Command) {
 			b.dial().beat(q.ClientID, consumer(b.t, q.ConsumerGroup, 1, q.Topic+" *"))
 		}
 		for _, field := range []string{"topic", "b", "originTopic"} {
-			if name := req.Get(field); codec.ValidateTopic(name) == nil && !b.topics.IsSystem(name) && b.topics.Get(name) == nil {
+			if name := req.Get(field); codec.ValidateTopic(name) == nil && !b.topics.IsSystem(name) &&
+				b.topics.Get(name) == nil {
 				b.createTopic(name, 8, 6)
 				b.mustSend(name, 0, "KEYS\x01k", "m")
 			}
@@ -161,7 +165,8 @@ func compareGolden(t *testing.T, name string, want, got *codec.Command) {
 	require.Equal(t, len(want.Body) > 0, len(got.Body) > 0, "%s: body", name)
 	var wantBody, gotBody map[string]json.RawMessage
 	if json.Unmarshal(want.Body, &wantBody) == nil && json.Unmarshal(got.Body, &gotBody) == nil {
-		require.Equal(t, slices.Sorted(maps.Keys(wantBody)), slices.Sorted(maps.Keys(gotBody)), "%s: body %.300s", name, got.Body)
+		require.Equal(t, slices.Sorted(maps.Keys(wantBody)), slices.Sorted(maps.Keys(gotBody)), "%s: body %.300s",
+			name, got.Body)
 	}
 	if want.Code == codec.RespSuccess && got.Code == codec.RespSuccess && strings.HasPrefix(name, "28-") {
 		var java, ours body.KVTable

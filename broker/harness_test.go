@@ -135,7 +135,8 @@ func (b *testBroker) restart() *testBroker {
 	return start(b.t, s)
 }
 
-// kill opens what is in the files now, as after a kill -9: nothing was closed. The broker has to be on a MemFS.
+// kill opens what is in the files now, as after a kill -9: nothing was closed. The broker has to be on a
+// MemFS.
 func (b *testBroker) kill() *testBroker {
 	b.t.Helper()
 	s := b.s
@@ -275,7 +276,8 @@ func (p *peer) mustSend(topicName string, queueID int, props, data string) *code
 }
 
 // pullRequest asks with the subscription in the request.
-func pullRequest(groupName, topicName string, queueID int, at codec.QueueOffset, hold time.Duration) *codec.Command {
+func pullRequest(groupName, topicName string, queueID int, at codec.QueueOffset,
+	hold time.Duration) *codec.Command {
 	return pullWith(groupName, topicName, queueID, at, func(h *codec.PullMessageHeader) {
 		if hold > 0 {
 			h.SysFlag |= codec.PullFlagSuspend
@@ -287,9 +289,9 @@ func pullRequest(groupName, topicName string, queueID int, at codec.QueueOffset,
 func pullWith(groupName, topicName string, queueID int, at codec.QueueOffset,
 	alter func(h *codec.PullMessageHeader)) *codec.Command {
 	req := codec.NewRequest(codec.ReqPullMessage)
-	h := codec.PullMessageHeader{ConsumerGroup: []byte(groupName), Topic: []byte(topicName), QueueID: int32(queueID),
-		QueueOffset: at, MaxMsgNums: 32, SysFlag: codec.PullFlagSubscription, Subscription: []byte("*"),
-		ExpressionType: []byte("TAG"), RequestSource: codec.RequestSourceSDK}
+	h := codec.PullMessageHeader{ConsumerGroup: []byte(groupName), Topic: []byte(topicName),
+		QueueID: int32(queueID), QueueOffset: at, MaxMsgNums: 32, SysFlag: codec.PullFlagSubscription,
+		Subscription: []byte("*"), ExpressionType: []byte("TAG"), RequestSource: codec.RequestSourceSDK}
 	alter(&h)
 	h.Encode(req)
 	return req
@@ -390,10 +392,11 @@ func heartbeat(clientID string, consumers ...*body.ConsumerData) *body.Heartbeat
 	return &body.HeartbeatData{ClientID: clientID, ConsumerDataSet: consumers}
 }
 
-// consumer is a group that pushes, with a subscription "topic expression" each; SQL92 if it has a blank in it.
+// consumer is a group that pushes, with a subscription "topic expression" each; SQL92 if it has a blank in
+// it.
 func consumer(t testing.TB, groupName string, version int64, subs ...string) *body.ConsumerData {
-	c := &body.ConsumerData{GroupName: groupName, ConsumeType: body.ConsumePassively, MessageModel: body.Clustering,
-		ConsumeFromWhere: body.FromLastOffset}
+	c := &body.ConsumerData{GroupName: groupName, ConsumeType: body.ConsumePassively,
+		MessageModel: body.Clustering, ConsumeFromWhere: body.FromLastOffset}
 	for _, text := range subs {
 		topicName, expression, _ := strings.Cut(text, " ")
 		typ := "TAG"

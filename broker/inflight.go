@@ -7,8 +7,8 @@ import (
 	"skylark/internal/clock"
 )
 
-// inflight counts answers that wait for something outside the pools: a flush, or a client that was asked. A stop waits
-// for them.
+// inflight counts answers that wait for something outside the pools: a flush, or a client that was asked. A
+// stop waits for them.
 type inflight struct {
 	mu   sync.Mutex
 	n    int

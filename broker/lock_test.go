@@ -15,7 +15,8 @@ import (
 // lock asks for queues and gives those it got.
 func (p *peer) lock(groupName, clientID string, queues ...body.MessageQueue) []body.MessageQueue {
 	p.t.Helper()
-	data, err := body.Encode(&body.LockBatchRequestBody{ConsumerGroup: groupName, ClientID: clientID, MQSet: queues})
+	data, err := body.Encode(&body.LockBatchRequestBody{ConsumerGroup: groupName, ClientID: clientID,
+		MQSet: queues})
 	require.NoError(p.t, err)
 	answer := p.call(codec.ReqLockBatchMQ, nil, data)
 	require.Equal(p.t, codec.RespSuccess, answer.Code, answer.Remark)
@@ -26,7 +27,8 @@ func (p *peer) lock(groupName, clientID string, queues ...body.MessageQueue) []b
 
 func (p *peer) unlock(groupName, clientID string, queues ...body.MessageQueue) {
 	p.t.Helper()
-	data, err := body.Encode(&body.LockBatchRequestBody{ConsumerGroup: groupName, ClientID: clientID, MQSet: queues})
+	data, err := body.Encode(&body.LockBatchRequestBody{ConsumerGroup: groupName, ClientID: clientID,
+		MQSet: queues})
 	require.NoError(p.t, err)
 	require.Equal(p.t, codec.RespSuccess, p.call(codec.ReqUnlockBatchMQ, nil, data).Code)
 }

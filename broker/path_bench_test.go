@@ -104,7 +104,9 @@ func benchmarkSend(b *testing.B, inOneTurn int, conf string) {
 	br := startBroker(b, benchConf+conf)
 	br.createTopic("T", 4, 6)
 	data := bytes.Repeat([]byte("x"), 1024)
-	p := newLoop(b, br, repeat(inOneTurn, func(i int) *codec.Command { return sendRequest("T", i%4, benchProps, data) })...)
+	p := newLoop(b, br, repeat(inOneTurn, func(i int) *codec.Command {
+		return sendRequest("T", i%4, benchProps, data)
+	})...)
 	p.turn()
 	b.SetBytes(1024)
 	b.ReportAllocs()
@@ -114,8 +116,8 @@ func benchmarkSend(b *testing.B, inOneTurn int, conf string) {
 	}
 }
 
-// BenchmarkSend is a send of 1 KiB from the frame to the answer's bytes, with dispatch and flush at work behind it: one a
-// read, and 32 a read as busy producers cause them.
+// BenchmarkSend is a send of 1 KiB from the frame to the answer's bytes, with dispatch and flush at work
+// behind it: one a read, and 32 a read as busy producers cause them.
 func BenchmarkSend(b *testing.B) {
 	b.Run("one", func(b *testing.B) { benchmarkSend(b, 1, "") })
 	b.Run("pipelined", func(b *testing.B) { benchmarkSend(b, 32, "") })
@@ -151,7 +153,8 @@ func fillQueue(t testing.TB, b *testBroker, n int) {
 	b.waitQueue("T", 0, n)
 }
 
-// BenchmarkPull is a pull of 32 messages of 1 KiB from the frame to header and ranges; bytes and time are of one pull.
+// BenchmarkPull is a pull of 32 messages of 1 KiB from the frame to header and ranges; bytes and time are of
+// one pull.
 func BenchmarkPull(b *testing.B) {
 	f := func(conf string, alter func(h *codec.PullMessageHeader)) func(b *testing.B) {
 		return func(b *testing.B) {
@@ -226,7 +229,8 @@ func TestMessagePathsAllocateNothing(t *testing.T) {
 	sql := func(h *codec.PullMessageHeader) {
 		h.Subscription, h.ExpressionType = []byte("KEYS = 'k1'"), []byte("SQL92")
 	}
-	// The services behind the log allocate now and then; 0.1 a request leaves room for them and for nothing else.
+	// The services behind the log allocate now and then; 0.1 a request leaves room for them and for nothing
+	// else.
 	f("send", "", 0.1, topic, sendRequest("T", 0, benchProps, data))
 	f("send binary", "", 0.1, topic, binary(sendRequest("T", 0, benchProps, data)))
 	f("send without unique key", "", 0.1, topic, sendRequest("T", 0, "TAGS\x01A", data))

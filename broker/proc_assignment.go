@@ -9,9 +9,9 @@ import (
 	"skylark/reactor/rpc"
 )
 
-// AssignmentProcessor serves QUERY_ASSIGNMENT (400): Java QueryAssignmentProcessor for groups that pull. Broadcast
-// groups get every queue, others their share by the strategy the client names. No list at all has the client keep what
-// it has: there is no route, the group is not online, or the strategy is unknown.
+// AssignmentProcessor serves QUERY_ASSIGNMENT (400): Java QueryAssignmentProcessor for groups that pull.
+// Broadcast groups get every queue, others their share by the strategy the client names. No list at all has
+// the client keep what it has: there is no route, the group is not online, or the strategy is unknown.
 type AssignmentProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
@@ -36,7 +36,8 @@ func (p *AssignmentProcessor) Process(r *rpc.Request) {
 	queues := readQueues(route, q.Topic)
 	if q.MessageModel != body.Broadcasting && b.cfg.broker.ServerLoadBalancerEnable {
 		cg := b.consumers.Get(q.ConsumerGroup)
-		if cg == nil || q.StrategyName != body.StrategyAveragely && q.StrategyName != body.StrategyAveragelyByCircle {
+		if cg == nil || q.StrategyName != body.StrategyAveragely &&
+			q.StrategyName != body.StrategyAveragelyByCircle {
 			b.log.Warn("no assignment", "group", q.ConsumerGroup, "online", cg != nil, "topic", q.Topic, "strategy",
 				q.StrategyName)
 			b.replyJSON(r, &answer)

@@ -37,8 +37,8 @@ func (p *ClientManageProcessor) heartbeat(r *rpc.Request) {
 		return
 	}
 	// Names are cloned where they are kept: they are pieces of the request's text.
-	cl := conn.Client{Conn: r.Conn(), ID: strings.Clone(hb.ClientID), Language: r.Cmd.Language, Version: r.Cmd.Version,
-		LastUpdate: r.Millis()}
+	cl := conn.Client{Conn: r.Conn(), ID: strings.Clone(hb.ClientID), Language: r.Cmd.Language,
+		Version: r.Cmd.Version, LastUpdate: r.Millis()}
 	defer p.b.forgetIfClosed(cl.Conn)
 	// Java answers true to every V1 heartbeat: the client has sent its subscriptions and shall go on so.
 	resend := hb.HeartbeatFingerprint == 0
@@ -70,18 +70,18 @@ func (p *ClientManageProcessor) heartbeat(r *rpc.Request) {
 	r.Reply(answer)
 }
 
-// consumer registers one group of a heartbeat; resend asks a V2 client for its subscriptions. A group that does not
-// exist and may not be made is passed over, as in Java: its pulls say why.
-func (p *ClientManageProcessor) consumer(cl conn.Client, cd *body.ConsumerData, hb *body.HeartbeatData) (resend bool,
-	err error) {
+// consumer registers one group of a heartbeat; resend asks a V2 client for its subscriptions. A group that
+// does not exist and may not be made is passed over, as in Java: its pulls say why.
+func (p *ClientManageProcessor) consumer(cl conn.Client, cd *body.ConsumerData,
+	hb *body.HeartbeatData) (resend bool, err error) {
 	b := p.b
 	if b.cfg.broker.RejectPullConsumerEnable && cd.ConsumeType == body.ConsumeActively {
 		return false, nil
 	}
 	g, err := b.groups.Find(strings.Clone(cd.GroupName))
 	if err != nil {
-		b.log.Warn("consumer not registered", "group", cd.GroupName, "client", cl.ID, "remote", cl.Conn.RemoteAddr(),
-			"error", err)
+		b.log.Warn("consumer not registered", "group", cd.GroupName, "client", cl.ID, "remote",
+			cl.Conn.RemoteAddr(), "error", err)
 		return false, nil
 	}
 	if err := p.retryTopic(cd, int(g.Config.RetryQueueNums)); err != nil {
@@ -94,7 +94,8 @@ func (p *ClientManageProcessor) consumer(cl conn.Client, cd *body.ConsumerData, 
 		if sd == nil || sd.Topic == "" {
 			continue
 		}
-		// One that cannot be compiled is registered too: it harms nobody, and its pulls are answered with the reason.
+		// One that cannot be compiled is registered too: it harms nobody, and its pulls are answered with the
+		// reason.
 		s, _ := conn.NewSubscription(cloneSubscription(sd))
 		reg.Subscription = append(reg.Subscription, s)
 	}
@@ -112,8 +113,8 @@ func cloneSubscription(sd *body.SubscriptionData) *body.SubscriptionData {
 	return &c
 }
 
-// retryTopic makes the group's retry topic at its first heartbeat. It is an order topic if one of the subscribed topics
-// is.
+// retryTopic makes the group's retry topic at its first heartbeat. It is an order topic if one of the
+// subscribed topics is.
 func (p *ClientManageProcessor) retryTopic(cd *body.ConsumerData, queues int) error {
 	if queues <= 0 {
 		return nil
@@ -162,7 +163,8 @@ func (p *ClientManageProcessor) checkConfig(r *rpc.Request) {
 		return
 	}
 	if !p.b.cfg.broker.EnablePropertyFilter {
-		r.ReplyError(codec.RespSystemError, "The broker does not support consumer to filter message by "+sd.ExpressionType)
+		r.ReplyError(codec.RespSystemError,
+			"The broker does not support consumer to filter message by "+sd.ExpressionType)
 		return
 	}
 	if _, err := conn.NewSubscription(sd); err != nil {
@@ -172,8 +174,8 @@ func (p *ClientManageProcessor) checkConfig(r *rpc.Request) {
 	r.OK()
 }
 
-// ConsumerManageProcessor serves GET_CONSUMER_LIST_BY_GROUP (38), UPDATE_CONSUMER_OFFSET (15) and QUERY_CONSUMER_OFFSET
-// (14): Java ConsumerManageProcessor.
+// ConsumerManageProcessor serves GET_CONSUMER_LIST_BY_GROUP (38), UPDATE_CONSUMER_OFFSET (15) and
+// QUERY_CONSUMER_OFFSET (14): Java ConsumerManageProcessor.
 type ConsumerManageProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
@@ -218,15 +220,16 @@ func (p *ConsumerManageProcessor) update(r *rpc.Request) {
 		return
 	}
 	if n := max(t.Config.ReadQueueNums, t.Config.WriteQueueNums); h.QueueID < 0 || h.QueueID >= n {
-		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("queueId %d is illegal, topic %s has %d queues", h.QueueID,
-			h.Topic, n))
+		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("queueId %d is illegal, topic %s has %d queues",
+			h.QueueID, h.Topic, n))
 		return
 	}
 	if b.cfg.broker.UseServerSideResetOffset && b.offsets.HasReset(h.Topic, h.ConsumerGroup, h.QueueID) {
 		r.ReplyError(codec.RespSuccess, "Offset has been previously reset")
 		return
 	}
-	if err := b.offsets.Commit(r.Conn().RemoteAddr(), h.ConsumerGroup, h.Topic, h.QueueID, h.CommitOffset); err != nil {
+	if err := b.offsets.Commit(r.Conn().RemoteAddr(), h.ConsumerGroup, h.Topic, h.QueueID,
+		h.CommitOffset); err != nil {
 		b.replyError(r, err)
 		return
 	}

@@ -13,7 +13,8 @@ import (
 
 // ConnectionProcessor serves what tools ask about clients: GET_CONSUMER_CONNECTION_LIST (203),
 // GET_PRODUCER_CONNECTION_LIST (204), GET_ALL_PRODUCER_INFO (328), and what it passes on to them:
-// GET_CONSUMER_RUNNING_INFO (307) and CONSUME_MESSAGE_DIRECTLY (309). Java AdminBrokerProcessor, Broker2Client.
+// GET_CONSUMER_RUNNING_INFO (307) and CONSUME_MESSAGE_DIRECTLY (309). Java AdminBrokerProcessor,
+// Broker2Client.
 type ConnectionProcessor struct{ b *Broker }
 
 // forwardTimeout bounds a call to a client (Java: 10 s).
@@ -38,8 +39,8 @@ func (p *ConnectionProcessor) Process(r *rpc.Request) {
 func connections(clients []*conn.Client) []*body.Connection {
 	out := make([]*body.Connection, 0, len(clients))
 	for _, c := range clients {
-		out = append(out, &body.Connection{ClientAddr: c.Conn.RemoteAddr().String(), ClientID: c.ID, Language: c.Language,
-			Version: int32(c.Version)})
+		out = append(out, &body.Connection{ClientAddr: c.Conn.RemoteAddr().String(), ClientID: c.ID,
+			Language: c.Language, Version: int32(c.Version)})
 	}
 	return out
 }
@@ -55,8 +56,8 @@ func (p *ConnectionProcessor) consumerConnections(r *rpc.Request) {
 		return
 	}
 	typ, from := cg.Type()
-	answer := &body.ConsumerConnection{ConnectionSet: connections(cg.Clients()), ConsumeType: typ, ConsumeFromWhere: from,
-		MessageModel: cg.Model(), SubscriptionTable: map[string]*body.SubscriptionData{}}
+	answer := &body.ConsumerConnection{ConnectionSet: connections(cg.Clients()), ConsumeType: typ,
+		ConsumeFromWhere: from, MessageModel: cg.Model(), SubscriptionTable: map[string]*body.SubscriptionData{}}
 	for t, s := range cg.Subscriptions() {
 		d := s.Data
 		answer.SubscriptionTable[t] = &d
@@ -140,8 +141,8 @@ func (p *ConnectionProcessor) forward(r *rpc.Request, groupName, clientID string
 		return
 	}
 	if cl.Version < codec.Version318Snapshot {
-		r.ReplyError(codec.RespSystemError, fmt.Sprintf("The Consumer <%s> Version <%s> too low to finish, please upgrade it "+
-			"to V3_1_8_SNAPSHOT", clientID, codec.VersionName(cl.Version)))
+		r.ReplyError(codec.RespSystemError, fmt.Sprintf("The Consumer <%s> Version <%s> too low to finish, "+
+			"please upgrade it to V3_1_8_SNAPSHOT", clientID, codec.VersionName(cl.Version)))
 		return
 	}
 	d := r.Defer()

@@ -10,9 +10,9 @@ import (
 	"skylark/reactor/rpc"
 )
 
-// GroupProcessor serves the group commands of tools: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200) and _LIST (225),
-// GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201), DELETE_SUBSCRIPTIONGROUP (207), GET_SUBSCRIPTIONGROUP_CONFIG (352),
-// UPDATE_AND_GET_GROUP_FORBIDDEN (353): Java AdminBrokerProcessor.
+// GroupProcessor serves the group commands of tools: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200) and _LIST
+// (225), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201), DELETE_SUBSCRIPTIONGROUP (207), GET_SUBSCRIPTIONGROUP_CONFIG
+// (352), UPDATE_AND_GET_GROUP_FORBIDDEN (353): Java AdminBrokerProcessor.
 type GroupProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.

@@ -21,7 +21,8 @@ func (p *OffsetProcessor) Process(r *rpc.Request) {
 			if h.Upper() {
 				boundary = store.BoundaryUpper
 			}
-			r.ReplyHeader(&codec.OffsetResponseHeader{Offset: st.OffsetByTime(h.Topic, h.QueueID, h.Timestamp, boundary)})
+			r.ReplyHeader(&codec.OffsetResponseHeader{Offset: st.OffsetByTime(h.Topic, h.QueueID, h.Timestamp,
+				boundary)})
 		}
 	case codec.ReqGetMaxOffset:
 		var h codec.GetMaxOffsetRequestHeader
@@ -36,7 +37,8 @@ func (p *OffsetProcessor) Process(r *rpc.Request) {
 	case codec.ReqGetEarliestMsgStoreTime:
 		var h codec.TopicQueueRequestHeader
 		if r.Decode(&h, codec.RespInvalidParameter) {
-			r.ReplyHeader(&codec.GetEarliestMsgStoreTimeResponseHeader{Timestamp: st.EarliestStoreTime(h.Topic, h.QueueID)})
+			r.ReplyHeader(&codec.GetEarliestMsgStoreTimeResponseHeader{Timestamp: st.EarliestStoreTime(h.Topic,
+				h.QueueID)})
 		}
 	}
 }

@@ -16,13 +16,14 @@ import (
 // PullMessageProcessor serves PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): Java PullMessageProcessor and
 // DefaultPullMessageResultHandler.
 //
-// A pull is served on the event loop: one pass over the ConsumeQueue, the answer is a header and ranges of mappings,
-// written with one writev. What is not in memory goes to the pull pool, whose worker reads it in first. Nothing found
-// and allowed to wait: the request is parked in hold (pull_hold.go) and served again by whoever reports the arrival.
+// A pull is served on the event loop: one pass over the ConsumeQueue, the answer is a header and ranges of
+// mappings, written with one writev. What is not in memory goes to the pull pool, whose worker reads it in
+// first. Nothing found and allowed to wait: the request is parked in hold (pull_hold.go) and served again by
+// whoever reports the arrival.
 //
-// Deviations: a pull that carries its subscription is served with it even when the heartbeat's is older (the Java
-// broker refuses for up to 30 s, spec client-quirks.md 1). An offset reset that waits is answered before the request's
-// own offset is committed, which would undo it.
+// Deviations: a pull that carries its subscription is served with it even when the heartbeat's is older (the
+// Java broker refuses for up to 30 s, spec client-quirks.md 1). An offset reset that waits is answered before
+// the request's own offset is committed, which would undo it.
 type PullMessageProcessor struct{ b *Broker }
 
 // ProcessOnLoop implements rpc.LoopProcessor.
@@ -42,7 +43,8 @@ type pull struct {
 	oneway bool
 	// first: not woken; the offset is committed, and the request may be parked.
 	first bool
-	// mayWait: for the disk, and for a group to be made. Without it (on a loop, in the reput service) process gives up.
+	// mayWait: for the disk, and for a group to be made. Without it (on a loop, in the reput service) process
+	// gives up.
 	mayWait bool
 	millis  int64 // when it began
 	out     *reactor.Outbox
@@ -97,12 +99,13 @@ func (q *pull) serve() pullOutcome {
 	b, h := q.b, &q.h
 	if at, reset := b.offsets.TakeReset(q.topic.Name, q.group.Name, h.QueueID); reset {
 		q.res.Status, q.res.NextOffset = store.GetOffsetReset, at
-		q.res.MinOffset, q.res.MaxOffset = b.store.MinOffset(q.topic.Name, h.QueueID), b.store.MaxOffset(q.topic.Name, h.QueueID)
+		q.res.MinOffset = b.store.MinOffset(q.topic.Name, h.QueueID)
+		q.res.MaxOffset = b.store.MaxOffset(q.topic.Name, h.QueueID)
 		q.res.SuggestSlave = false
 		return q.answer()
 	}
-	q.get = store.GetRequest{Topic: q.topic.Name, QueueID: h.QueueID, Offset: h.QueueOffset, MaxMsgs: int(h.MaxMsgNums),
-		MaxBytes: int(h.MaxMsgBytes), AllowCold: q.mayWait}
+	q.get = store.GetRequest{Topic: q.topic.Name, QueueID: h.QueueID, Offset: h.QueueOffset,
+		MaxMsgs: int(h.MaxMsgNums), MaxBytes: int(h.MaxMsgBytes), AllowCold: q.mayWait}
 	if !q.sub.All() {
 		q.get.Filter = q.sub
 	}
@@ -111,14 +114,16 @@ func (q *pull) serve() pullOutcome {
 		return pullWouldWait
 	}
 	if q.first && h.SysFlag&codec.PullFlagCommitOffset != 0 && h.CommitOffset >= 0 {
-		if err := b.offsets.Commit(q.conn.RemoteAddr(), q.group.Name, q.topic.Name, h.QueueID, h.CommitOffset); err != nil {
+		if err := b.offsets.Commit(q.conn.RemoteAddr(), q.group.Name, q.topic.Name, h.QueueID,
+			h.CommitOffset); err != nil {
 			b.log.Warn("consumer offset not taken", "group", q.group.Name, "topic", q.topic.Name, "error", err)
 		}
 	}
 	return q.answer()
 }
 
-// check resolves group, topic and subscription in Java's order. !ok: answered, or the outcome is pullWouldWait.
+// check resolves group, topic and subscription in Java's order. !ok: answered, or the outcome is
+// pullWouldWait.
 func (q *pull) check() (ok bool, outcome pullOutcome) {
 	b, h := q.b, &q.h
 	if b.permission.Load()&codec.PermRead == 0 {
@@ -135,12 +140,13 @@ func (q *pull) check() (ok bool, outcome pullOutcome) {
 		}
 		var err error
 		if q.group, err = b.groups.Find(string(h.ConsumerGroup)); err != nil {
-			return q.refuse(codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group [%s] does not exist, %s",
-				h.ConsumerGroup, faqRemark), 0)
+			return q.refuse(codec.RespSubscriptionGroupNotExist,
+				fmt.Sprintf("subscription group [%s] does not exist, %s", h.ConsumerGroup, faqRemark), 0)
 		}
 	}
 	if !q.group.Config.ConsumeEnable {
-		return q.refuse(codec.RespNoPermission, "subscription group no permission, "+q.group.Name, codec.ForbiddenGroup)
+		return q.refuse(codec.RespNoPermission, "subscription group no permission, "+q.group.Name,
+			codec.ForbiddenGroup)
 	}
 	t := b.topics.Lookup(h.Topic)
 	switch q.topic = t; {
@@ -165,7 +171,8 @@ func (q *pull) check() (ok bool, outcome pullOutcome) {
 func (q *pull) ownSubscription() (ok bool, outcome pullOutcome) {
 	sub, err := q.b.subscriptions.Get(q.h.Subscription, q.h.ExpressionType)
 	if err != nil {
-		return q.refuse(codec.RespSubscriptionParseFailed, "parse the consumer's subscription failed: "+err.Error(), 0)
+		return q.refuse(codec.RespSubscriptionParseFailed, "parse the consumer's subscription failed: "+err.Error(),
+			0)
 	}
 	q.sub = sub
 	return q.allowed()
@@ -179,8 +186,9 @@ func (q *pull) groupSubscription() (ok bool, outcome pullOutcome) {
 		return q.refuse(codec.RespSubscriptionNotExist, "the consumer's group info not exist"+faqRemark, 0)
 	}
 	if !q.group.Config.ConsumeBroadcastEnable && cg.Broadcasting() {
-		return q.refuse(codec.RespNoPermission, fmt.Sprintf("the consumer group[%s] can not consume by broadcast way",
-			q.group.Name), codec.ForbiddenBroadcastDisable)
+		return q.refuse(codec.RespNoPermission,
+			fmt.Sprintf("the consumer group[%s] can not consume by broadcast way", q.group.Name),
+			codec.ForbiddenBroadcastDisable)
 	}
 	if b.groups.Forbidden(q.group.Name, q.topic.Name) {
 		return q.refuse(codec.RespNoPermission, fmt.Sprintf("the consumer group[%s] is forbidden for topic[%s]",
@@ -193,7 +201,8 @@ func (q *pull) groupSubscription() (ok bool, outcome pullOutcome) {
 	case sub.Data.SubVersion < h.SubVersion:
 		return q.refuse(codec.RespSubscriptionNotLatest, "the consumer's subscription not latest", 0)
 	case sub.Err != nil && sub.IsTag():
-		return q.refuse(codec.RespSubscriptionParseFailed, "parse the consumer's subscription failed: "+sub.Err.Error(), 0)
+		return q.refuse(codec.RespSubscriptionParseFailed,
+			"parse the consumer's subscription failed: "+sub.Err.Error(), 0)
 	}
 	if !sub.IsTag() {
 		data := b.filters.Lookup(q.topic.Name, q.group.Name)
@@ -219,15 +228,16 @@ func (q *pull) allowed() (ok bool, outcome pullOutcome) {
 		return q.refuse(codec.RespSystemError, "The broker does not support consumer to filter message by "+
 			q.sub.Data.ExpressionType, 0)
 	}
-	if c.RejectPullConsumerEnable && !q.b.isMember(q.group.Name, q.conn) && !codec.IsPredefinedGroup(q.group.Name) {
-		return q.refuse(codec.RespSubscriptionNotExist, "the consumer's group info not exist, or the pull consumer is "+
-			"rejected by server."+faqRemark, 0)
+	if c.RejectPullConsumerEnable && !q.b.isMember(q.group.Name, q.conn) &&
+		!codec.IsPredefinedGroup(q.group.Name) {
+		return q.refuse(codec.RespSubscriptionNotExist,
+			"the consumer's group info not exist, or the pull consumer is rejected by server."+faqRemark, 0)
 	}
 	return true, pullAnswered
 }
 
-// isMember tells whether a connection may pull for a group under rejectPullConsumerEnable: it has sent a heartbeat, or
-// others of the group push.
+// isMember tells whether a connection may pull for a group under rejectPullConsumerEnable: it has sent a
+// heartbeat, or others of the group push.
 func (b *Broker) isMember(groupName string, c reactor.Conn) bool {
 	cg := b.consumers.Get(groupName)
 	return cg != nil && (cg.Pushes() || cg.Has(c))
@@ -299,7 +309,8 @@ func (q *pull) count() {
 	if q.mayWait { // else it took no time
 		latency = q.b.clock.Millis() - q.millis
 	}
-	q.b.stats.GroupGet(q.group.Name, q.topic.Name).Count(q.h.QueueID, q.res.Count, q.res.Messages.Size(), latency)
+	q.b.stats.GroupGet(q.group.Name, q.topic.Name).Count(q.h.QueueID, q.res.Count, q.res.Messages.Size(),
+		latency)
 	q.b.stats.CountGet(q.res.Count, q.topic.System)
 }
 

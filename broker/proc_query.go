@@ -7,8 +7,8 @@ import (
 	"skylark/reactor/rpc"
 )
 
-// QueryMessageProcessor serves QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33): Java QueryMessageProcessor. They read
-// what may be cold, so they never run on a loop.
+// QueryMessageProcessor serves QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33): Java QueryMessageProcessor.
+// They read what may be cold, so they never run on a loop.
 type QueryMessageProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
@@ -25,7 +25,8 @@ func (p *QueryMessageProcessor) Process(r *rpc.Request) {
 	if r.Cmd.Get(codec.ExtUniqueKeyQuery) == "true" {
 		maxNum = p.b.cfg.store.DefaultQueryMaxNum
 	}
-	records, lastUpdate, lastPhy := p.b.store.QueryByKey(h.Topic, h.Key, maxNum, h.BeginTimestamp, h.EndTimestamp)
+	records, lastUpdate, lastPhy := p.b.store.QueryByKey(h.Topic, h.Key, maxNum, h.BeginTimestamp,
+		h.EndTimestamp)
 	answer := codec.NewResponse(r.Cmd, codec.RespSuccess, "")
 	codec.EncodeHeader(answer, &codec.QueryMessageResponseHeader{IndexLastUpdateTimestamp: lastUpdate,
 		IndexLastUpdatePhyOffset: lastPhy})

@@ -12,8 +12,8 @@ import (
 )
 
 // ResetOffsetProcessor serves INVOKE_BROKER_TO_RESET_OFFSET (222): Java AdminBrokerProcessor.resetOffset and
-// Broker2Client. With useServerSideResetOffset (default) the next pull of the group is answered PULL_OFFSET_MOVED;
-// without it the table is sent to the group's members (220).
+// Broker2Client. With useServerSideResetOffset (default) the next pull of the group is answered
+// PULL_OFFSET_MOVED; without it the table is sent to the group's members (220).
 type ResetOffsetProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
@@ -61,14 +61,17 @@ func (p *ResetOffsetProcessor) inBroker(r *rpc.Request, h *codec.ResetOffsetRequ
 		}
 		b.wakeQueue(q)
 	}
-	b.log.Info("offsets reset", "group", h.Group, "topic", t.Name, "queues", len(table), "timestamp", h.Timestamp)
+	b.log.Info("offsets reset", "group", h.Group, "topic", t.Name, "queues", len(table), "timestamp",
+		h.Timestamp)
 	b.replyJSON(r, &body.ResetOffsetBody{OffsetTable: table})
 }
 
 // ofQueue is the target of a single queue: the offset of the request, or without one that of its time.
-func (p *ResetOffsetProcessor) ofQueue(h *codec.ResetOffsetRequestHeader, t *topic.Topic) (codec.QueueOffset, error) {
+func (p *ResetOffsetProcessor) ofQueue(h *codec.ResetOffsetRequestHeader,
+	t *topic.Topic) (codec.QueueOffset, error) {
 	if h.QueueID >= t.Config.ReadQueueNums {
-		return 0, fmt.Errorf("queue %d of topic %s does not exist, it has %d", h.QueueID, t.Name, t.Config.ReadQueueNums)
+		return 0, fmt.Errorf("queue %d of topic %s does not exist, it has %d", h.QueueID, t.Name,
+			t.Config.ReadQueueNums)
 	}
 	if h.Offset == nil || *h.Offset == -1 {
 		return p.byTime(t.Name, h.QueueID, h.Timestamp), nil
@@ -88,7 +91,8 @@ func (p *ResetOffsetProcessor) byTime(topicName string, id int32, timestamp int6
 	return max(p.b.store.OffsetByTime(topicName, id, timestamp, store.BoundaryLower), 0)
 }
 
-// inClients sends RESET_CONSUMER_CLIENT_OFFSET to the members of the group. Without force an offset is only moved back.
+// inClients sends RESET_CONSUMER_CLIENT_OFFSET to the members of the group. Without force an offset is only
+// moved back.
 func (p *ResetOffsetProcessor) inClients(r *rpc.Request, h *codec.ResetOffsetRequestHeader, t *topic.Topic) {
 	b := p.b
 	table := map[body.MessageQueue]codec.QueueOffset{}
@@ -106,8 +110,8 @@ func (p *ResetOffsetProcessor) inClients(r *rpc.Request, h *codec.ResetOffsetReq
 	}
 	cg := b.consumers.Get(h.Group)
 	if cg == nil {
-		r.ReplyError(codec.RespConsumerNotOnline, fmt.Sprintf("Consumer not online, so can not reset offset, Group: %s "+
-			"Topic: %s Timestamp: %d", h.Group, h.Topic, h.Timestamp))
+		r.ReplyError(codec.RespConsumerNotOnline, fmt.Sprintf("Consumer not online, so can not reset offset, "+
+			"Group: %s Topic: %s Timestamp: %d", h.Group, h.Topic, h.Timestamp))
 		return
 	}
 	forClients, err := resetBody(table, r.Cmd.Language == codec.LanguageCPP)
@@ -126,7 +130,8 @@ func (p *ResetOffsetProcessor) inClients(r *rpc.Request, h *codec.ResetOffsetReq
 			Timestamp: h.Timestamp})
 		req.Body = forClients
 		if err := b.server.Oneway(c.Conn, req); err != nil {
-			b.log.Warn("member not told to reset its offsets", "group", h.Group, "remote", c.Conn.RemoteAddr(), "error", err)
+			b.log.Warn("member not told to reset its offsets", "group", h.Group, "remote", c.Conn.RemoteAddr(),
+				"error", err)
 		}
 	}
 	b.replyJSON(r, &body.ResetOffsetBody{OffsetTable: table})
@@ -142,6 +147,8 @@ func resetBody(table map[body.MessageQueue]codec.QueueOffset, cpp bool) ([]byte,
 		list.OffsetTable = append(list.OffsetTable, body.MessageQueueForC{BrokerName: q.BrokerName, Offset: at,
 			QueueID: q.QueueID, Topic: q.Topic})
 	}
-	slices.SortFunc(list.OffsetTable, func(a, b body.MessageQueueForC) int { return int(a.QueueID) - int(b.QueueID) })
+	slices.SortFunc(list.OffsetTable, func(a, b body.MessageQueueForC) int {
+		return int(a.QueueID) - int(b.QueueID)
+	})
 	return body.Encode(&list)
 }

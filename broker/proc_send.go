@@ -17,10 +17,11 @@ import (
 // SendMessageProcessor serves SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320): Java
 // SendMessageProcessor with AbstractSendMessageProcessor.
 //
-// A plain message to a known topic is served on the event loop. Per message: the properties are unescaped and copied
-// once into a scratch buffer, the record is encoded once and copied once into the mapping; no allocation, no system
-// call, two locks (topic-queue, put). What could wait goes to the send pool: a topic to be created, a CommitLog
-// file that is not ready. Under SYNC_FLUSH the answers of a turn wait together for one flush and leave in one write.
+// A plain message to a known topic is served on the event loop. Per message: the properties are unescaped and
+// copied once into a scratch buffer, the record is encoded once and copied once into the mapping; no
+// allocation, no system call, two locks (topic-queue, put). What could wait goes to the send pool: a topic to
+// be created, a CommitLog file that is not ready. Under SYNC_FLUSH the answers of a turn wait together for
+// one flush and leave in one write.
 //
 // Deviations: docs/compat.md.
 type SendMessageProcessor struct{ b *Broker }
@@ -72,7 +73,8 @@ func (p *SendMessageProcessor) turnState(t *rpc.Turn) *sendTurn {
 	return st
 }
 
-// send serves one request; false only on a loop, when it could not be served without waiting: nothing was done then.
+// send serves one request; false only on a loop, when it could not be served without waiting: nothing was
+// done then.
 func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 	b := p.b
 	st := p.turnState(r.Turn())
@@ -122,8 +124,8 @@ func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 	return true
 }
 
-// batchSlack is what the records of a batch take beyond the bytes of its body, at most: every entry gets a record
-// head, the topic and the outer properties.
+// batchSlack is what the records of a batch take beyond the bytes of its body, at most: every entry gets a
+// record head, the topic and the outer properties.
 func batchSlack(batch bool, m *codec.Message) int {
 	if !batch {
 		return 0
@@ -132,8 +134,8 @@ func batchSlack(batch bool, m *codec.Message) int {
 	return n * (codec.MinRecordBytes + len(m.Topic) + len(m.Properties) + 32)
 }
 
-// createTopic makes an unknown topic by its template; nil when it has answered. A message that would be refused anyway
-// makes none.
+// createTopic makes an unknown topic by its template; nil when it has answered. A message that would be
+// refused anyway makes none.
 func (p *SendMessageProcessor) createTopic(r *rpc.Request, h *codec.SendMessageHeader) *topic.Topic {
 	b := p.b
 	name := string(h.Topic)
@@ -176,18 +178,20 @@ func forbiddenTopicRemark(name string) string {
 	return fmt.Sprintf("Sending message to topic[%s] is forbidden.", name)
 }
 
-// refused is Java's msgCheck for a topic that exists. Its perm is not looked at, as there: clients learn by the route
-// that they shall not send any more, and what they send until then is taken.
+// refused is Java's msgCheck for a topic that exists. Its perm is not looked at, as there: clients learn by
+// the route that they shall not send any more, and what they send until then is taken.
 func (p *SendMessageProcessor) refused(r *rpc.Request, h *codec.SendMessageHeader, t *topic.Topic) bool {
 	b := p.b
 	switch queues := max(t.Config.ReadQueueNums, t.Config.WriteQueueNums); {
 	case b.permission.Load()&codec.PermWrite == 0 && t.Order:
-		p.refuse(r, codec.RespNoPermission, fmt.Sprintf("the broker[%s] sending message is forbidden", b.storeHostText))
+		p.refuse(r, codec.RespNoPermission, fmt.Sprintf("the broker[%s] sending message is forbidden",
+			b.storeHostText))
 	case t.SendForbidden:
 		p.refuse(r, codec.RespNoPermission, forbiddenTopicRemark(t.Name))
 	case h.QueueID >= queues:
-		p.refuse(r, codec.RespInvalidParameter, fmt.Sprintf("request queueId[%d] is illegal, %s queues: %d, producer: %s",
-			h.QueueID, t.Name, queues, r.Conn().RemoteAddr()))
+		p.refuse(r, codec.RespInvalidParameter,
+			fmt.Sprintf("request queueId[%d] is illegal, %s queues: %d, producer: %s", h.QueueID, t.Name, queues,
+				r.Conn().RemoteAddr()))
 	case h.Batch && len(t.Name) > codec.MaxTopicLength:
 		p.refuse(r, codec.RespMessageIllegal, fmt.Sprintf("message topic length too long %d", len(t.Name)))
 	case h.Batch && codec.IsRetryTopic(t.Name):
@@ -198,11 +202,11 @@ func (p *SendMessageProcessor) refused(r *rpc.Request, h *codec.SendMessageHeade
 	return true
 }
 
-// retryOrDeadLetter judges a message that a consumer sends to a retry topic itself because send-back failed: after
-// too many tries, or if the group holds queue locks and a retry would break its order, it goes to the dead letters.
-// !ok: answered.
-func (p *SendMessageProcessor) retryOrDeadLetter(r *rpc.Request, st *sendTurn, t *topic.Topic) (to *topic.Topic,
-	dead, ok bool) {
+// retryOrDeadLetter judges a message that a consumer sends to a retry topic itself because send-back failed:
+// after too many tries, or if the group holds queue locks and a retry would break its order, it goes to the
+// dead letters. !ok: answered.
+func (p *SendMessageProcessor) retryOrDeadLetter(r *rpc.Request, st *sendTurn,
+	t *topic.Topic) (to *topic.Topic, dead, ok bool) {
 	b, h := p.b, &st.header
 	g, err := b.groups.Find(codec.GroupOfRetryTopic(t.Name))
 	if err != nil {
@@ -216,7 +220,8 @@ func (p *SendMessageProcessor) retryOrDeadLetter(r *rpc.Request, st *sendTurn, t
 	if h.ReconsumeTimes <= limit && !b.locks.AnyHeld(g.Name) {
 		return t, false, true
 	}
-	dlq, err := b.topics.CreateInSendBack(codec.DLQTopic(g.Name), 1, codec.PermRead|codec.PermWrite, false, false)
+	dlq, err := b.topics.CreateInSendBack(codec.DLQTopic(g.Name), 1, codec.PermRead|codec.PermWrite, false,
+		false)
 	if err != nil {
 		p.refuse(r, codec.RespSystemError, fmt.Sprintf("topic[%s] not exist: %v", codec.DLQTopic(g.Name), err))
 		return nil, false, false
@@ -225,7 +230,8 @@ func (p *SendMessageProcessor) retryOrDeadLetter(r *rpc.Request, st *sendTurn, t
 }
 
 func (p *SendMessageProcessor) refuseGroup(r *rpc.Request, name string) {
-	p.refuse(r, codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group not exist, %s %s", name, faqRemark))
+	p.refuse(r, codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group not exist, %s %s", name,
+		faqRemark))
 }
 
 // answer replies to a put now, or at the end of the turn once it is durable.
@@ -251,8 +257,8 @@ func (p *SendMessageProcessor) answer(r *rpc.Request, st *sendTurn, t *topic.Top
 	st.appendAnswer(r.Out(), r.Cmd.Type, r.Cmd.Opaque, codec.RespSuccess, "", st.queueID, put)
 }
 
-// countPut counts a stored message for the topic it was stored under: a delayed one for the schedule topic now, for its
-// own when it is delivered (Java SendMessageProcessor.handlePutMessageResult).
+// countPut counts a stored message for the topic it was stored under: a delayed one for the schedule topic
+// now, for its own when it is delivered (Java SendMessageProcessor.handlePutMessageResult).
 func (b *Broker) countPut(t *topic.Topic, m *codec.Message, put *store.PutResult, latencyMillis int64) {
 	size := int(put.EndOffset - put.PhyOffset)
 	if m.Topic == codec.ScheduleTopic {
@@ -264,8 +270,8 @@ func (b *Broker) countPut(t *topic.Topic, m *codec.Message, put *store.PutResult
 }
 
 // appendAnswer writes one send reply; st.resp.TransactionID is set.
-func (st *sendTurn) appendAnswer(out *reactor.Outbox, typ codec.SerializeType, opaque int32, code int, remark string,
-	queueID int32, put *store.PutResult) {
+func (st *sendTurn) appendAnswer(out *reactor.Outbox, typ codec.SerializeType, opaque int32, code int,
+	remark string, queueID int32, put *store.PutResult) {
 	rs := &st.resp
 	rs.Code, rs.Remark = code, remark
 	rs.StoreHost = st.b.storeHost
@@ -339,7 +345,8 @@ func (p *SendMessageProcessor) refuseBody(r *rpc.Request, n int) {
 		p.refuse(r, codec.RespMessageIllegal, "the message has no body")
 		return
 	}
-	p.refuse(r, codec.RespMessageIllegal, fmt.Sprintf("%s (the message body has %d bytes)", p.b.illegalRemark(), n))
+	p.refuse(r, codec.RespMessageIllegal, fmt.Sprintf("%s (the message body has %d bytes)", p.b.illegalRemark(),
+		n))
 }
 
 // offsetMsgID is the id of a stored message in answers.

@@ -13,9 +13,10 @@ import (
 	"skylark/store"
 )
 
-// SendBackProcessor serves CONSUMER_SEND_MSG_BACK (36): Java AbstractSendMessageProcessor.consumerSendMsgBack, spec
-// messages.md §11. The message goes to the group's retry topic with a delay, or to its dead letters after too many
-// tries. The answer waits for the promised durability (Java: not with SYNC_FLUSH), without holding a worker.
+// SendBackProcessor serves CONSUMER_SEND_MSG_BACK (36): Java
+// AbstractSendMessageProcessor.consumerSendMsgBack, spec messages.md §11. The message goes to the group's
+// retry topic with a delay, or to its dead letters after too many tries. The answer waits for the promised
+// durability (Java: not with SYNC_FLUSH), without holding a worker.
 type SendBackProcessor struct{ b *Broker }
 
 // retryDelayLevel is the level of the first retry when the client leaves it to the broker.
@@ -39,12 +40,13 @@ func (p *SendBackProcessor) Process(r *rpc.Request) {
 	}
 	g, err := b.groups.Find(h.Group)
 	if err != nil {
-		r.ReplyError(codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group not exist, %s %s", h.Group,
-			faqRemark))
+		r.ReplyError(codec.RespSubscriptionGroupNotExist, fmt.Sprintf("subscription group not exist, %s %s",
+			h.Group, faqRemark))
 		return
 	}
 	if b.permission.Load()&codec.PermWrite == 0 {
-		r.ReplyError(codec.RespNoPermission, fmt.Sprintf("the broker[%s] sending message is forbidden", b.storeHostText))
+		r.ReplyError(codec.RespNoPermission, fmt.Sprintf("the broker[%s] sending message is forbidden",
+			b.storeHostText))
 		return
 	}
 	if g.Config.RetryQueueNums <= 0 {
@@ -126,8 +128,8 @@ func (p *SendBackProcessor) message(r *rpc.Request, h *codec.ConsumerSendMsgBack
 		return nil, nil, dead, fmt.Errorf("topic[%s] not exist: %w", name, err)
 	}
 	if t.Config.Perm&codec.PermWrite == 0 && !dead {
-		return nil, nil, dead, &refusal{codec.RespNoPermission, fmt.Sprintf("the topic[%s] sending message is forbidden",
-			name)}
+		return nil, nil, dead, &refusal{codec.RespNoPermission,
+			fmt.Sprintf("the topic[%s] sending message is forbidden", name)}
 	}
 	m = rec.Message()
 	props := make([]byte, 0, len(rec.Properties)+256)

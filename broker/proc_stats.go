@@ -10,8 +10,9 @@ import (
 	"skylark/reactor/rpc"
 )
 
-// StatsProcessor serves figures: GET_CONSUME_STATS (208), VIEW_BROKER_STATS_DATA (315), GET_BROKER_RUNTIME_INFO (28),
-// GET_ALL_CONSUMER_OFFSET (43), GET_ALL_DELAY_OFFSET (45): Java AdminBrokerProcessor.
+// StatsProcessor serves figures: GET_CONSUME_STATS (208), VIEW_BROKER_STATS_DATA (315),
+// GET_BROKER_RUNTIME_INFO (28), GET_ALL_CONSUMER_OFFSET (43), GET_ALL_DELAY_OFFSET (45): Java
+// AdminBrokerProcessor.
 type StatsProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
@@ -35,7 +36,8 @@ func (p *StatsProcessor) Process(r *rpc.Request) {
 	}
 }
 
-// consumeStats tells how far a group is behind, in the topics it has offsets in and, if it is online, subscribes.
+// consumeStats tells how far a group is behind, in the topics it has offsets in and, if it is online,
+// subscribes.
 func (p *StatsProcessor) consumeStats(r *rpc.Request) {
 	var h codec.GetConsumeStatsRequestHeader
 	if !r.Decode(&h, codec.RespInvalidParameter) {

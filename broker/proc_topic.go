@@ -12,9 +12,10 @@ import (
 	"skylark/reactor/rpc"
 )
 
-// TopicProcessor serves the topic commands of tools: UPDATE_AND_CREATE_TOPIC (17) and _LIST (18), GET_ALL_TOPIC_CONFIG
-// (21), DELETE_TOPIC_IN_BROKER (215), GET_TOPIC_CONFIG (351), GET_TOPIC_STATS_INFO (202), QUERY_TOPIC_CONSUME_BY_WHO
-// (300), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305): Java AdminBrokerProcessor.
+// TopicProcessor serves the topic commands of tools: UPDATE_AND_CREATE_TOPIC (17) and _LIST (18),
+// GET_ALL_TOPIC_CONFIG (21), DELETE_TOPIC_IN_BROKER (215), GET_TOPIC_CONFIG (351), GET_TOPIC_STATS_INFO
+// (202), QUERY_TOPIC_CONSUME_BY_WHO (300), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305): Java
+// AdminBrokerProcessor.
 type TopicProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
@@ -47,8 +48,8 @@ func (p *TopicProcessor) update(r *rpc.Request) {
 	c := body.TopicConfig{TopicName: h.Topic, ReadQueueNums: h.ReadQueueNums, WriteQueueNums: h.WriteQueueNums,
 		Perm: h.Perm, Order: h.Order}
 	if err := c.TopicFilterType.UnmarshalText([]byte(h.TopicFilterType)); err != nil || c.TopicFilterType == "" {
-		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("topicFilterType is %q, not %s or %s", h.TopicFilterType,
-			body.SingleTag, body.MultiTag))
+		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("topicFilterType is %q, not %s or %s",
+			h.TopicFilterType, body.SingleTag, body.MultiTag))
 		return
 	}
 	if h.TopicSysFlag != nil {
@@ -103,7 +104,8 @@ func (p *TopicProcessor) delete(r *rpc.Request) {
 		return
 	}
 	if b.cfg.broker.ValidateSystemTopicWhenUpdateTopic && b.topics.IsSystem(h.Topic) {
-		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("The topic[%s] is conflict with system topic.", h.Topic))
+		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("The topic[%s] is conflict with system topic.",
+			h.Topic))
 		return
 	}
 	names := p.withRetryTopics(h.Topic)

@@ -33,7 +33,8 @@ func (q *pull) park() bool {
 	if wait <= 0 || q.oneway {
 		return q.oneway // nobody waits for an answer
 	}
-	hp := &heldPull{b: b, h: keepHeader(&q.h), sub: q.sub, conn: q.conn, code: q.code, typ: q.typ, opaque: q.opaque}
+	hp := &heldPull{b: b, h: keepHeader(&q.h), sub: q.sub, conn: q.conn, code: q.code, typ: q.typ,
+		opaque: q.opaque}
 	key := hold.Key{Topic: q.topic.Name, QueueID: q.h.QueueID}
 	if !b.hold.Park(key, q.conn.ID(), q.millis+min(wait, maxSuspendMillis), hp) {
 		return false
@@ -68,8 +69,8 @@ func (w *heldPull) Interested(tagsCode int64, properties []byte) bool {
 	return w.sub.Interested(tagsCode, properties)
 }
 
-// Wake implements hold.Wait: the pull runs once more, with all its checks, in the goroutine that reports the message,
-// without waiting for the disk; should that be needed it goes to a reader goroutine.
+// Wake implements hold.Wait: the pull runs once more, with all its checks, in the goroutine that reports the
+// message, without waiting for the disk; should that be needed it goes to a reader goroutine.
 func (w *heldPull) Wake() { w.serve(false) }
 
 // Expire implements hold.Wait.

@@ -2,8 +2,8 @@ package broker
 
 import "sync"
 
-// readers are goroutines that may wait for the disk: what an event loop or the reput service must not do. They are
-// started when there is work and stay.
+// readers are goroutines that may wait for the disk: what an event loop or the reput service must not do.
+// They are started when there is work and stay.
 type readers struct {
 	mu      sync.Mutex
 	work    sync.Cond

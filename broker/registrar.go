@@ -17,10 +17,10 @@ import (
 	"skylark/config"
 )
 
-// registrar keeps the broker known to all name servers (Java BrokerOuterAPI, BrokerController.registerBrokerAll):
-// everything every registerNameServerPeriod, changed topics at once, in the caller's goroutine, so that a client that
-// asks for the route after its answer finds it. A name server that cannot be reached is tried again at the next
-// round and does not hold up the others.
+// registrar keeps the broker known to all name servers (Java BrokerOuterAPI,
+// BrokerController.registerBrokerAll): everything every registerNameServerPeriod, changed topics at once, in
+// the caller's goroutine, so that a client that asks for the route after its answer finds it. A name server
+// that cannot be reached is tried again at the next round and does not hold up the others.
 type registrar struct {
 	b       *Broker
 	log     *slog.Logger
@@ -105,7 +105,8 @@ func (r *registrar) toAll(ctx context.Context, w *body.TopicConfigAndMappingSeri
 	if perm := r.b.permission.Load(); perm != codec.PermRead|codec.PermWrite {
 		restrict(w, perm)
 	}
-	data, err := body.Encode(&body.RegisterBrokerBody{FilterServerList: []string{}, TopicConfigSerializeWrapper: *w})
+	data, err := body.Encode(&body.RegisterBrokerBody{FilterServerList: []string{},
+		TopicConfigSerializeWrapper: *w})
 	if err != nil {
 		r.log.Error("topics cannot be encoded for registration", "error", err)
 		return

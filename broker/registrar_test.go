@@ -113,8 +113,8 @@ func TestRegistration(t *testing.T) {
 		require.Len(t, got, 2, "both name servers")
 		for _, req := range got {
 			require.Contains(t, registered(t, req), "TBW102")
-			require.Equal(t, []string{"broker-a", b.AdvertisedAddr(), "DefaultCluster", "0"}, []string{req.Get("brokerName"),
-				req.Get("brokerAddr"), req.Get("clusterName"), req.Get("brokerId")})
+			require.Equal(t, []string{"broker-a", b.AdvertisedAddr(), "DefaultCluster", "0"},
+				[]string{req.Get("brokerName"), req.Get("brokerAddr"), req.Get("clusterName"), req.Get("brokerId")})
 			require.NotEmpty(t, req.Get("haServerAddr"))
 			require.NotEmpty(t, req.Get("bodyCrc32"))
 		}
@@ -141,8 +141,8 @@ func TestRegistration(t *testing.T) {
 		require.Len(t, got, 2)
 		for _, req := range got {
 			require.Equal(t, codec.ReqUnregisterBroker, req.Code)
-			require.Equal(t, []string{"broker-a", b.AdvertisedAddr(), "DefaultCluster", "0"}, []string{req.Get("brokerName"),
-				req.Get("brokerAddr"), req.Get("clusterName"), req.Get("brokerId")})
+			require.Equal(t, []string{"broker-a", b.AdvertisedAddr(), "DefaultCluster", "0"},
+				[]string{req.Get("brokerName"), req.Get("brokerAddr"), req.Get("clusterName"), req.Get("brokerId")})
 		}
 	})
 }
@@ -151,7 +151,8 @@ func TestRegistration(t *testing.T) {
 func TestRegistrationWithoutWritePermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ns := newNamesrv(t)
-		start(t, setup{fs: vfs.NewMem(), virtual: true, namesrv: ns, conf: "namesrvAddr=ns1:9876\nbrokerPermission=4\n"})
+		start(t, setup{fs: vfs.NewMem(), virtual: true, namesrv: ns,
+			conf: "namesrvAddr=ns1:9876\nbrokerPermission=4\n"})
 		synctest.Wait()
 		for name, perm := range registered(t, ns.take()[0]) {
 			require.Zero(t, perm&codec.PermWrite, name)
@@ -166,8 +167,8 @@ func TestAssignment(t *testing.T) {
 		b := start(t, setup{fs: vfs.NewMem(), virtual: true, namesrv: ns, conf: "namesrvAddr=ns1:9876\n"})
 		ask := func(clientID, strategy string, model body.MessageModel) []string {
 			t.Helper()
-			data, err := body.Encode(&body.QueryAssignmentRequestBody{ClientID: clientID, ConsumerGroup: "G", Topic: "T",
-				StrategyName: strategy, MessageModel: model})
+			data, err := body.Encode(&body.QueryAssignmentRequestBody{ClientID: clientID, ConsumerGroup: "G",
+				Topic: "T", StrategyName: strategy, MessageModel: model})
 			require.NoError(t, err)
 			answer := b.call(codec.ReqQueryAssignment, nil, data)
 			require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
@@ -196,7 +197,8 @@ func TestAssignment(t *testing.T) {
 		b.dial().beat("c2", consumer(t, "G", 1, "T *"))
 		require.Equal(t, []string{"broker-a0", "broker-a1", "broker-a2"}, ask("c1", "AVG", body.Clustering))
 		require.Equal(t, []string{"broker-b0", "broker-b1"}, ask("c2", "AVG", body.Clustering))
-		require.Equal(t, []string{"broker-a0", "broker-a2", "broker-b1"}, ask("c1", "AVG_BY_CIRCLE", body.Clustering))
+		require.Equal(t, []string{"broker-a0", "broker-a2", "broker-b1"},
+			ask("c1", "AVG_BY_CIRCLE", body.Clustering))
 		require.Equal(t, []string{"broker-a1", "broker-b0"}, ask("c2", "AVG_BY_CIRCLE", body.Clustering))
 		require.Len(t, ask("c3", "AVG", body.Broadcasting), 5)
 		require.Equal(t, []string{}, ask("c3", "AVG", body.Clustering), "not a member: nothing")

@@ -16,14 +16,15 @@ import (
 // faqRemark is what Java appends to remarks about missing things.
 const faqRemark = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
-// replyError answers an error of a manager: the one place that turns them into codes. Nothing has changed then.
+// replyError answers an error of a manager: the one place that turns them into codes. Nothing has changed
+// then.
 func (b *Broker) replyError(r *rpc.Request, err error) {
 	var he *codec.HeaderError
 	var ne *codec.NameError
 	code := codec.RespSystemError
 	switch {
-	case errors.As(err, &he), errors.As(err, &ne), errors.Is(err, topic.ErrInvalid), errors.Is(err, group.ErrInvalid),
-		errors.Is(err, offset.ErrInvalid):
+	case errors.As(err, &he), errors.As(err, &ne), errors.Is(err, topic.ErrInvalid),
+		errors.Is(err, group.ErrInvalid), errors.Is(err, offset.ErrInvalid):
 		code = codec.RespInvalidParameter
 	case errors.Is(err, topic.ErrSystem):
 		r.ReplyError(codec.RespInvalidParameter, strings.TrimPrefix(err.Error(), topic.ErrSystem.Error()+": "))

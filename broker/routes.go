@@ -30,8 +30,10 @@ func (b *Broker) makePools() {
 		return b.server.NewPool(o)
 	}
 	b.pools = pools{
-		send: pool(sendPoolName, c.SendMessageThreadPoolNums, c.SendThreadPoolQueueCapacity, c.WaitTimeMillsInSendQueue),
-		pull: pool("pullMessage", c.PullMessageThreadPoolNums, c.PullThreadPoolQueueCapacity, c.WaitTimeMillsInPullQueue),
+		send: pool(sendPoolName, c.SendMessageThreadPoolNums, c.SendThreadPoolQueueCapacity,
+			c.WaitTimeMillsInSendQueue),
+		pull: pool("pullMessage", c.PullMessageThreadPoolNums, c.PullThreadPoolQueueCapacity,
+			c.WaitTimeMillsInPullQueue),
 		litePull: pool("litePullMessage", c.LitePullMessageThreadPoolNums, c.LitePullThreadPoolQueueCapacity,
 			c.WaitTimeMillsInLitePullQueue),
 		query: pool("queryMessage", c.QueryMessageThreadPoolNums, c.QueryThreadPoolQueueCapacity, 0),
@@ -40,7 +42,8 @@ func (b *Broker) makePools() {
 		clientManage: pool("clientManage", c.ClientManageThreadPoolNums, c.ClientManagerThreadPoolQueueCapacity, 0),
 		consumerManage: pool("consumerManage", c.ConsumerManageThreadPoolNums,
 			c.ConsumerManagerThreadPoolQueueCapacity, 0),
-		loadBalance: pool("loadBalance", c.LoadBalanceProcessorThreadPoolNums, c.LoadBalanceThreadPoolQueueCapacity, 0),
+		loadBalance: pool("loadBalance", c.LoadBalanceProcessorThreadPoolNums, c.LoadBalanceThreadPoolQueueCapacity,
+			0),
 		admin: pool("adminBroker", c.AdminBrokerThreadPoolNums, c.AdminBrokerThreadPoolQueueCapacity,
 			c.WaitTimeMillsInAdminBrokerQueue),
 	}
@@ -56,11 +59,14 @@ func (b *Broker) registerRoutes() {
 	}
 	send := &SendMessageProcessor{b}
 	for _, code := range []int{codec.ReqSendMessage, codec.ReqSendMessageV2, codec.ReqSendBatchMessage} {
-		b.server.Register(rpc.Route{Code: code, Processor: send, Pool: p.send, OnLoop: own.SendOnLoop, Reject: b.rejectSend})
+		b.server.Register(rpc.Route{Code: code, Processor: send, Pool: p.send, OnLoop: own.SendOnLoop,
+			Reject: b.rejectSend})
 	}
 	pull := &PullMessageProcessor{b}
-	b.server.Register(rpc.Route{Code: codec.ReqPullMessage, Processor: pull, Pool: p.pull, OnLoop: own.PullOnLoop})
-	b.server.Register(rpc.Route{Code: codec.ReqLitePullMessage, Processor: pull, Pool: p.litePull, OnLoop: own.PullOnLoop})
+	b.server.Register(rpc.Route{Code: codec.ReqPullMessage, Processor: pull, Pool: p.pull,
+		OnLoop: own.PullOnLoop})
+	b.server.Register(rpc.Route{Code: codec.ReqLitePullMessage, Processor: pull, Pool: p.litePull,
+		OnLoop: own.PullOnLoop})
 	b.registerColdRoutes(route)
 	b.server.SetListener(rpc.ConnListener{Opened: b.connOpened, Closed: b.connClosed})
 	b.server.SetAuthenticator(b.guardPort)
@@ -80,8 +86,8 @@ func (b *Broker) guardPort(r *rpc.Request) *codec.Command {
 	switch r.Cmd.Code {
 	case codec.ReqPullMessage, codec.ReqLitePullMessage:
 		if b.vipPort != 0 && r.Conn().LocalAddr().Port() == b.vipPort {
-			return codec.NewResponse(r.Cmd, codec.RespRequestCodeNotSupported, fmt.Sprintf(" request type %d not supported",
-				r.Cmd.Code))
+			return codec.NewResponse(r.Cmd, codec.RespRequestCodeNotSupported,
+				fmt.Sprintf(" request type %d not supported", r.Cmd.Code))
 		}
 	}
 	return nil
@@ -94,12 +100,12 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 	cm := &ClientManageProcessor{b}
 	route(cm, p.heartbeat, codec.ReqHeartBeat)
 	route(cm, p.clientManage, codec.ReqUnregisterClient, codec.ReqCheckClientConfig)
-	route(&ConsumerManageProcessor{b}, p.consumerManage, codec.ReqGetConsumerListByGroup, codec.ReqUpdateConsumerOffset,
-		codec.ReqQueryConsumerOffset)
+	route(&ConsumerManageProcessor{b}, p.consumerManage, codec.ReqGetConsumerListByGroup,
+		codec.ReqUpdateConsumerOffset, codec.ReqQueryConsumerOffset)
 	route(&QueryMessageProcessor{b}, p.query, codec.ReqQueryMessage, codec.ReqViewMessageByID)
 	route(&AssignmentProcessor{b}, p.loadBalance, codec.ReqQueryAssignment)
-	route(&OffsetProcessor{b}, p.admin, codec.ReqSearchOffsetByTimestamp, codec.ReqGetMaxOffset, codec.ReqGetMinOffset,
-		codec.ReqGetEarliestMsgStoreTime)
+	route(&OffsetProcessor{b}, p.admin, codec.ReqSearchOffsetByTimestamp, codec.ReqGetMaxOffset,
+		codec.ReqGetMinOffset, codec.ReqGetEarliestMsgStoreTime)
 	route(&LockProcessor{b}, p.admin, codec.ReqLockBatchMQ, codec.ReqUnlockBatchMQ)
 	route(&TopicProcessor{b}, p.admin, codec.ReqUpdateAndCreateTopic, codec.ReqUpdateAndCreateTopicList,
 		codec.ReqGetAllTopicConfig, codec.ReqDeleteTopicInBroker, codec.ReqGetTopicConfig, codec.ReqGetTopicStatsInfo,
@@ -107,8 +113,9 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 	route(&GroupProcessor{b}, p.admin, codec.ReqUpdateAndCreateSubscriptionGroup,
 		codec.ReqUpdateAndCreateSubscriptionGroupList, codec.ReqGetAllSubscriptionGroupConfig,
 		codec.ReqDeleteSubscriptionGroup, codec.ReqGetSubscriptionGroupConfig, codec.ReqUpdateAndGetGroupForbidden)
-	route(&ConnectionProcessor{b}, p.admin, codec.ReqGetConsumerConnectionList, codec.ReqGetProducerConnectionList,
-		codec.ReqGetAllProducerInfo, codec.ReqGetConsumerRunningInfo, codec.ReqConsumeMessageDirectly)
+	route(&ConnectionProcessor{b}, p.admin, codec.ReqGetConsumerConnectionList,
+		codec.ReqGetProducerConnectionList, codec.ReqGetAllProducerInfo, codec.ReqGetConsumerRunningInfo,
+		codec.ReqConsumeMessageDirectly)
 	route(&StatsProcessor{b}, p.admin, codec.ReqGetConsumeStats, codec.ReqViewBrokerStatsData,
 		codec.ReqGetBrokerRuntimeInfo, codec.ReqGetAllConsumerOffset, codec.ReqGetAllDelayOffset)
 	route(&ResetOffsetProcessor{b}, p.admin, codec.ReqInvokeBrokerToResetOffset)

@@ -91,8 +91,8 @@ func isTrue(value []byte) bool { return len(value) == 4 && strings.EqualFold(str
 var brokersOwn = []string{codec.PropPopCK, codec.PropMsgRegion, codec.PropTraceSwitch, codec.PropCluster,
 	codec.PropDelayTimeLevel}
 
-// properties copies the request's properties into st.props and adds the broker's: one pass, no map. A dead letter has
-// no delay.
+// properties copies the request's properties into st.props and adds the broker's: one pass, no map. A dead
+// letter has no delay.
 func (p *SendMessageProcessor) properties(st *sendTurn, dead bool) (s seen) {
 	b, h := p.b, &st.header
 	props := h.Properties.AppendValue(st.props[:0])
@@ -135,8 +135,8 @@ func (p *SendMessageProcessor) properties(st *sendTurn, dead bool) (s seen) {
 	return s
 }
 
-// illegal tells what no message may have (Java HookUtils.checkInnerBatch, SendMessageProcessor.sendMessage); "" is
-// nothing.
+// illegal tells what no message may have (Java HookUtils.checkInnerBatch, SendMessageProcessor.sendMessage);
+// "" is nothing.
 func (s *seen) illegal(h *codec.SendMessageHeader, t *topic.Topic) string {
 	switch {
 	case t.BatchCQ: // single records in its queues would keep Java's broker from starting on this directory
@@ -160,7 +160,8 @@ func (p *SendMessageProcessor) special(r *rpc.Request, st *sendTurn, s *seen) bo
 	if s.delay != nil {
 		var err error
 		if level, err = strconv.Atoi(string(s.delay)); err != nil {
-			p.refuse(r, codec.RespMessageIllegal, fmt.Sprintf("the property DELAY has the value %q, which is no number", s.delay))
+			p.refuse(r, codec.RespMessageIllegal,
+				fmt.Sprintf("the property DELAY has the value %q, which is no number", s.delay))
 			return false
 		}
 	}
@@ -176,8 +177,8 @@ func (p *SendMessageProcessor) special(r *rpc.Request, st *sendTurn, s *seen) bo
 		st.props = m.Properties
 		st.resp.TransactionID, _ = codec.LookupProperty(m.Properties, codec.PropUniqKey)
 	case s.timer && !s.timerOut:
-		p.refuse(r, codec.RespSystemError, "accurate timer message is not enabled on this broker, timerWheelEnable has no "+
-			"effect yet")
+		p.refuse(r, codec.RespSystemError, "accurate timer message is not enabled on this broker, "+
+			"timerWheelEnable has no effect yet")
 		return false
 	}
 	return true

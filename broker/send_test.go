@@ -38,8 +38,9 @@ func TestSendForms(t *testing.T) {
 		}
 		answer := p.do(req)
 		require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
-		require.Equal(t, []string{"1", fmt.Sprint(n), "U1", "DefaultRegion", "true"}, []string{answer.Get("queueId"),
-			answer.Get("queueOffset"), answer.Get("transactionId"), answer.Get("MSG_REGION"), answer.Get("TRACE_ON")})
+		require.Equal(t, []string{"1", fmt.Sprint(n), "U1", "DefaultRegion", "true"},
+			[]string{answer.Get("queueId"), answer.Get("queueOffset"), answer.Get("transactionId"),
+				answer.Get("MSG_REGION"), answer.Get("TRACE_ON")})
 		n++
 		b.waitQueue("T", 1, n)
 		rec := b.all("T", 1)[n-1]
@@ -73,8 +74,8 @@ func TestSendForms(t *testing.T) {
 // What a client may not set, and what the broker adds.
 func TestSendProperties(t *testing.T) {
 	b := startBroker(t, "regionId=R\ntraceOn=false\n")
-	b.mustCall(codec.ReqUpdateAndCreateTopic, &codec.CreateTopicRequestHeader{Topic: "multi", DefaultTopic: "TBW102",
-		ReadQueueNums: 1, WriteQueueNums: 1, Perm: 6, TopicFilterType: "MULTI_TAG"}, nil)
+	b.mustCall(codec.ReqUpdateAndCreateTopic, &codec.CreateTopicRequestHeader{Topic: "multi",
+		DefaultTopic: "TBW102", ReadQueueNums: 1, WriteQueueNums: 1, Perm: 6, TopicFilterType: "MULTI_TAG"}, nil)
 	n := map[string]int{}
 	f := func(topicName, props, want string) {
 		t.Helper()
@@ -88,7 +89,8 @@ func TestSendProperties(t *testing.T) {
 	const own = "MSG_REGION\x01R\x02TRACE_ON\x01false\x02CLUSTER\x01DefaultCluster\x02"
 	f("T", "UNIQ_KEY\x01U", "UNIQ_KEY\x01U\x02"+own)
 	f("T", "UNIQ_KEY\x01U\x02", "UNIQ_KEY\x01U\x02"+own)
-	f("T", "CLUSTER\x01other\x02UNIQ_KEY\x01U\x02MSG_REGION\x01x\x02TRACE_ON\x01y\x02a\x01b", "UNIQ_KEY\x01U\x02a\x01b\x02"+own)
+	f("T", "CLUSTER\x01other\x02UNIQ_KEY\x01U\x02MSG_REGION\x01x\x02TRACE_ON\x01y\x02a\x01b",
+		"UNIQ_KEY\x01U\x02a\x01b\x02"+own)
 	f("T", "POP_CK\x01forged\x02UNIQ_KEY\x01U", "UNIQ_KEY\x01U\x02"+own)
 	f("multi", "UNIQ_KEY\x01U\x02TAGS\x01A||B", "UNIQ_KEY\x01U\x02TAGS\x01A||B\x02"+own)
 	answer := b.send("T", 0, "UNIQ_KEY\x01first\x02UNIQ_KEY\x01last", []byte("m"))
@@ -133,8 +135,8 @@ func TestDelayLevels(t *testing.T) {
 			batchEntry(t, "m", "DELAY\x013")...)))
 		refused(codec.RespMessageIllegal, batchRequest("T", "DELAY\x013", batchEntry(t, "m", "")))
 		// Timers are not offered: never delivered at once.
-		for _, timer := range []string{"TIMER_DELAY_SEC\x019223372036854775807", "TIMER_DELAY_SEC\x015", "TIMER_DELAY_MS\x015",
-			"TIMER_DELIVER_MS\x01" + fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())} {
+		for _, timer := range []string{"TIMER_DELAY_SEC\x019223372036854775807", "TIMER_DELAY_SEC\x015",
+			"TIMER_DELAY_MS\x015", "TIMER_DELIVER_MS\x01" + fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())} {
 			refused(codec.RespSystemError, sendRequest("T", 0, timer, []byte("m")))
 			refused(codec.RespMessageIllegal, batchRequest("T", timer, batchEntry(t, "m", "")))
 			refused(codec.RespMessageIllegal, batchRequest("T", "", batchEntry(t, "m", timer)))
@@ -157,20 +159,25 @@ func TestSendRefusals(t *testing.T) {
 		require.Equal(t, "DefaultRegion", answer.Get("MSG_REGION"))
 		require.Equal(t, "true", answer.Get("TRACE_ON"))
 	}
-	with := func(alter func(h *codec.SendMessageHeader)) *codec.Command { return sendWith("T", []byte("m"), alter) }
-	f(codec.RespTopicNotExist, "topic[unknown] not exist, apply first please!", sendRequest("unknown", 0, "", []byte("m")))
+	with := func(alter func(h *codec.SendMessageHeader)) *codec.Command {
+		return sendWith("T", []byte("m"), alter)
+	}
+	f(codec.RespTopicNotExist, "topic[unknown] not exist, apply first please!",
+		sendRequest("unknown", 0, "", []byte("m")))
 	f(codec.RespInvalidParameter, "request queueId[4] is illegal, T", sendRequest("T", 4, "", []byte("m")))
-	f(codec.RespNoPermission, "sending transaction message is forbidden", sendRequest("T", 0, "TRAN_MSG\x01true", []byte("m")))
+	f(codec.RespNoPermission, "sending transaction message is forbidden",
+		sendRequest("T", 0, "TRAN_MSG\x01true", []byte("m")))
 	f(codec.RespNoPermission, "sending transaction message is forbidden", with(func(h *codec.SendMessageHeader) {
 		h.SysFlag = codec.SysFlagTransactionPrepared
 	}))
 	f(codec.RespMessageIllegal, "rolled back", with(func(h *codec.SendMessageHeader) {
 		h.SysFlag = codec.SysFlagTransactionRollback
 	}))
-	f(codec.RespMessageIllegal, "inner batch", with(func(h *codec.SendMessageHeader) { h.SysFlag = codec.SysFlagInnerBatch }))
+	f(codec.RespMessageIllegal, "inner batch",
+		with(func(h *codec.SendMessageHeader) { h.SysFlag = codec.SysFlagInnerBatch }))
 	f(codec.RespMessageIllegal, "INNER_NUM", sendRequest("T", 0, "INNER_NUM\x015", []byte("m")))
-	f(codec.RespSubscriptionGroupNotExist, "subscription group not exist, G", sendRequest(codec.RetryTopic("G"), 0, "",
-		[]byte("m")))
+	f(codec.RespSubscriptionGroupNotExist, "subscription group not exist, G",
+		sendRequest(codec.RetryTopic("G"), 0, "", []byte("m")))
 	f(codec.RespMessageIllegal, "no body", sendRequest("T", 0, "", nil))
 
 	b.mustSend("T", 0, "TRAN_MSG\x01false", "m")
@@ -201,13 +208,14 @@ func TestCompactionTopicWantsKeys(t *testing.T) {
 // A broker without write permission refuses order topics only (Java); others are told by the route.
 func TestSendWithoutBrokerPermission(t *testing.T) {
 	b := startBroker(t, "brokerPermission=4\n")
-	order := codec.CreateTopicRequestHeader{Topic: "O", DefaultTopic: "TBW102", ReadQueueNums: 1, WriteQueueNums: 1,
-		Perm: 6, TopicFilterType: "SINGLE_TAG", Order: true}
+	order := codec.CreateTopicRequestHeader{Topic: "O", DefaultTopic: "TBW102", ReadQueueNums: 1,
+		WriteQueueNums: 1, Perm: 6, TopicFilterType: "SINGLE_TAG", Order: true}
 	b.mustCall(codec.ReqUpdateAndCreateTopic, &order, nil)
 	require.NoError(t, b.topics.SetOrder("O"))
 	answer := b.send("O", 0, "", []byte("m"))
 	require.Equal(t, codec.RespNoPermission, answer.Code)
-	require.Equal(t, fmt.Sprintf("the broker[%s] sending message is forbidden", b.AdvertisedAddr()), answer.Remark)
+	require.Equal(t, fmt.Sprintf("the broker[%s] sending message is forbidden", b.AdvertisedAddr()),
+		answer.Remark)
 	b.mustSend("T", 0, "", "m")
 	b.createGroup("G", nil)
 	require.Equal(t, codec.RespNoPermission, b.sendBack("G", 0, 1, nil).Code)
@@ -268,8 +276,10 @@ func TestTopicCreationDoors(t *testing.T) {
 	b.call(codec.ReqGetEarliestMsgStoreTime, &codec.TopicQueueRequestHeader{Topic: "F"}, nil)
 	b.call(codec.ReqQueryMessage, &codec.QueryMessageRequestHeader{Topic: "F", Key: "k", MaxNum: 32}, nil)
 	b.call(codec.ReqGetTopicStatsInfo, &codec.TopicRequestHeader{Topic: "F"}, nil)
-	b.call(codec.ReqQueryConsumerOffset, &codec.QueryConsumerOffsetRequestHeader{ConsumerGroup: "g", Topic: "F"}, nil)
-	b.call(codec.ReqUpdateConsumerOffset, &codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: "g", Topic: "F"}, nil)
+	b.call(codec.ReqQueryConsumerOffset, &codec.QueryConsumerOffsetRequestHeader{ConsumerGroup: "g", Topic: "F"},
+		nil)
+	b.call(codec.ReqUpdateConsumerOffset, &codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: "g",
+		Topic: "F"}, nil)
 	b.beat("c1", consumer(t, "g", 1, "F *"))
 	b.lock("g", "c1", b.queue("F", 0))
 	require.Nil(t, b.topics.Get("F"))
@@ -285,11 +295,14 @@ func TestOnewayIsNeverAnswered(t *testing.T) {
 	b.mustSend("T", 0, "", "m")
 	b.waitQueue("T", 0, 1)
 	reqs := []*codec.Command{sendRequest("T", 0, "", []byte("one way")), sendRequest("T", 99, "", []byte("m")),
-		sendRequest("", 0, "", []byte("m")), sendRequest("N", 0, "", []byte("new topic")), sendRequest("T", 0, "", nil),
+		sendRequest("", 0, "", []byte("m")), sendRequest("N", 0, "", []byte("new topic")),
+		sendRequest("T", 0, "", nil),
 		sendRequest(codec.RetryTopic("G"), 0, "", []byte("m")), batchRequest("T", "", []byte("rubbish")),
-		pullRequest("g", "T", 0, 0, 0), pullRequest("g", "T", 0, 1, time.Minute), pullRequest("g", "unknown", 0, 0, 0),
+		pullRequest("g", "T", 0, 0, 0), pullRequest("g", "T", 0, 1, time.Minute),
+		pullRequest("g", "unknown", 0, 0, 0),
 		request(codec.ReqHeartBeat, nil, []byte("rubbish")), request(codec.ReqGetMaxOffset, nil, nil),
-		request(codec.ReqUpdateConsumerOffset, &codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: "g", Topic: "T"}, nil),
+		request(codec.ReqUpdateConsumerOffset, &codec.UpdateConsumerOffsetRequestHeader{ConsumerGroup: "g",
+			Topic: "T"}, nil),
 		request(codec.ReqConsumerSendMsgBack, &codec.ConsumerSendMsgBackRequestHeader{Group: "G"}, nil),
 		request(31999, nil, nil), request(codec.ReqGetBrokerRuntimeInfo, nil, nil)}
 	nc := rawConn(t, b)
@@ -303,7 +316,8 @@ func TestOnewayIsNeverAnswered(t *testing.T) {
 	// Answers of pools may come in any order, so every pool is asked once afterwards.
 	last := []*codec.Command{sendRequest("T", 0, "", []byte("answered")), pullRequest("g", "T", 0, 0, 0),
 		request(codec.ReqGetMaxOffset, &codec.GetMaxOffsetRequestHeader{Topic: "T"}, nil),
-		request(codec.ReqQueryConsumerOffset, &codec.QueryConsumerOffsetRequestHeader{ConsumerGroup: "g", Topic: "T"}, nil),
+		request(codec.ReqQueryConsumerOffset, &codec.QueryConsumerOffsetRequestHeader{ConsumerGroup: "g",
+			Topic: "T"}, nil),
 		request(codec.ReqHeartBeat, nil, []byte("rubbish"))}
 	frames = nil
 	for i, req := range last {
@@ -321,9 +335,10 @@ func TestOnewayIsNeverAnswered(t *testing.T) {
 	require.Zero(t, b.Parked())
 }
 
-// pipeline writes n sends at once, in both header encodings, and gives the answers by opaque, and the order they came in.
-func pipeline(t *testing.T, b *testBroker, n int, topicOf func(i int) string) (answers map[int32]*codec.Command,
-	order []int32) {
+// pipeline writes n sends at once, in both header encodings, and gives the answers by opaque, and the order
+// they came in.
+func pipeline(t *testing.T, b *testBroker, n int,
+	topicOf func(i int) string) (answers map[int32]*codec.Command, order []int32) {
 	t.Helper()
 	nc := rawConn(t, b)
 	var frames []byte
@@ -360,7 +375,8 @@ func TestPipelinedOrder(t *testing.T) {
 	}
 }
 
-// Among them may be some that the loop hands to the pool: they make a topic, or a log file begins. Each is stored once.
+// Among them may be some that the loop hands to the pool: they make a topic, or a log file begins. Each is
+// stored once.
 func TestPipelinedWithWaits(t *testing.T) {
 	b := startBroker(t, "mappedFileSizeCommitLog=65536\nbrokerFastFailureEnable=false\n")
 	const n = 500

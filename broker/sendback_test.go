@@ -17,8 +17,8 @@ import (
 func (p *peer) sendBack(groupName string, at codec.PhyOffset, level int32,
 	alter func(h *codec.ConsumerSendMsgBackRequestHeader)) *codec.Command {
 	p.t.Helper()
-	h := codec.ConsumerSendMsgBackRequestHeader{Offset: at, Group: groupName, DelayLevel: level, OriginMsgID: "m",
-		OriginTopic: "T"}
+	h := codec.ConsumerSendMsgBackRequestHeader{Offset: at, Group: groupName, DelayLevel: level,
+		OriginMsgID: "m", OriginTopic: "T"}
 	if alter != nil {
 		alter(&h)
 	}
@@ -46,7 +46,8 @@ func prop(t *testing.T, rec codec.Record, name string) string {
 	return string(v)
 }
 
-// A message that is returned again and again comes back after 10 s, 30 s, a minute, and so on, and is dead in the end.
+// A message that is returned again and again comes back after 10 s, 30 s, a minute, and so on, and is dead in
+// the end.
 func TestRetriesAndDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, setup{fs: vfs.NewMem(), virtual: true, conf: "serverChannelMaxIdleTimeSeconds=100000\n"})
@@ -116,7 +117,8 @@ func TestSendBackRules(t *testing.T) {
 			DelayLevel: 1, MaxReconsumeTimes: &zero}, nil)
 		old.Version = codec.Version349 - 1
 		require.Equal(t, codec.RespSuccess, b.do(old).Code)
-		require.Equal(t, codec.RespSuccess, b.sendBack("G", at, 99, limit(&many)).Code, "the highest level is meant")
+		require.Equal(t, codec.RespSuccess, b.sendBack("G", at, 99, limit(&many)).Code,
+			"the highest level is meant")
 		time.Sleep(2 * time.Second)
 		require.EqualValues(t, 2, dead("G"), "not the limit of an old client")
 		require.EqualValues(t, 1, retried("G"))

@@ -23,8 +23,8 @@ type bodyStats struct {
 func (b *testBroker) lag(groupName, topicName string, queueID int32) *bodyStats {
 	b.t.Helper()
 	var stats body.ConsumeStats
-	b.mustCall(codec.ReqGetConsumeStats, &codec.GetConsumeStatsRequestHeader{ConsumerGroup: groupName, Topic: topicName},
-		&stats)
+	b.mustCall(codec.ReqGetConsumeStats, &codec.GetConsumeStatsRequestHeader{ConsumerGroup: groupName,
+		Topic: topicName}, &stats)
 	o := stats.OffsetTable[b.queue(topicName, queueID)]
 	require.NotNil(b.t, o)
 	return &bodyStats{*o, int64(o.BrokerOffset - o.ConsumerOffset)}
@@ -33,8 +33,8 @@ func (b *testBroker) lag(groupName, topicName string, queueID int32) *bodyStats 
 // stat asks for a counter; nil if there is none.
 func (b *testBroker) stat(name, key string) *body.BrokerStatsData {
 	b.t.Helper()
-	answer := b.call(codec.ReqViewBrokerStatsData, &codec.ViewBrokerStatsDataRequestHeader{StatsName: name, StatsKey: key},
-		nil)
+	answer := b.call(codec.ReqViewBrokerStatsData, &codec.ViewBrokerStatsDataRequestHeader{StatsName: name,
+		StatsKey: key}, nil)
 	if answer.Code != codec.RespSuccess {
 		require.Equal(b.t, codec.RespSystemError, answer.Code)
 		require.Equal(b.t, fmt.Sprintf("The stats <%s> <%s> not exist", name, key), answer.Remark)
@@ -45,7 +45,8 @@ func (b *testBroker) stat(name, key string) *body.BrokerStatsData {
 	return &data
 }
 
-// Case B38: counters by name; delayed messages count; what is deleted is gone; totals survive nothing but stay sane.
+// Case B38: counters by name; delayed messages count; what is deleted is gone; totals survive nothing but
+// stay sane.
 func TestCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, setup{fs: vfs.NewMem(), virtual: true, conf: "autoDeleteUnusedStats=true\n" +
@@ -99,7 +100,8 @@ func TestCounters(t *testing.T) {
 		require.Equal(t, info["msgPutTotalTodayNow"], table.Table["msgPutTotalTodayNow"])
 		require.NotEqual(t, "0", info["msgPutTotalTodayNow"])
 
-		b.mustCall(codec.ReqDeleteSubscriptionGroup, &codec.DeleteSubscriptionGroupRequestHeader{GroupName: "G"}, nil)
+		b.mustCall(codec.ReqDeleteSubscriptionGroup, &codec.DeleteSubscriptionGroupRequestHeader{GroupName: "G"},
+			nil)
 		b.mustCall(codec.ReqDeleteTopicInBroker, &codec.TopicRequestHeader{Topic: "T"}, nil)
 		require.Nil(t, b.stat("TOPIC_PUT_NUMS", "T"))
 		require.Nil(t, b.stat("GROUP_GET_NUMS", "T@G"))

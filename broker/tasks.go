@@ -51,8 +51,8 @@ func (b *Broker) every(d time.Duration, f func()) {
 	}()
 }
 
-// housekeeping ends clients that have been silent too long (Java ClientHousekeepingService). They are forgotten here
-// and not when their connection says so: one that is half dead may never do that.
+// housekeeping ends clients that have been silent too long (Java ClientHousekeepingService). They are
+// forgotten here and not when their connection says so: one that is half dead may never do that.
 func (b *Broker) housekeeping() {
 	for _, c := range append(b.consumers.Expired(), b.producers.Expired()...) {
 		c.Close(errSilent)
@@ -61,8 +61,8 @@ func (b *Broker) housekeeping() {
 	b.locks.Sweep()
 }
 
-// protect switches off groups whose next message is further back in the log than consumerFallbehindThreshold (Java
-// BrokerController.protectBroker): reading it would take the page cache from everybody else.
+// protect switches off groups whose next message is further back in the log than consumerFallbehindThreshold
+// (Java BrokerController.protectBroker): reading it would take the page cache from everybody else.
 func (b *Broker) protect() {
 	limit := b.cfg.broker.ConsumerFallbehindThreshold
 	for _, g := range b.groups.All() {
@@ -70,8 +70,8 @@ func (b *Broker) protect() {
 			continue
 		}
 		if topicName, queueID, behind := b.behindBytes(g.Name); behind > limit {
-			b.log.Error("group reads too far back, its consumption is switched off", "group", g.Name, "topic", topicName,
-				"queueId", queueID, "behindBytes", behind, "consumerFallbehindThreshold", limit)
+			b.log.Error("group reads too far back, its consumption is switched off", "group", g.Name, "topic",
+				topicName, "queueId", queueID, "behindBytes", behind, "consumerFallbehindThreshold", limit)
 			if err := b.groups.Disable(g.Name); err != nil {
 				b.log.Error("group not switched off", "group", g.Name, "error", err)
 			}
@@ -79,7 +79,8 @@ func (b *Broker) protect() {
 	}
 }
 
-// behindBytes is how far back in the log the messages are that a group pulls next: the furthest of its queues.
+// behindBytes is how far back in the log the messages are that a group pulls next: the furthest of its
+// queues.
 func (b *Broker) behindBytes(groupName string) (topicName string, queueID int32, behind int64) {
 	end := b.store.MaxPhyOffset()
 	for _, name := range b.offsets.PulledTopics(groupName) {

@@ -24,7 +24,8 @@ const (
 	MaxClientID = 1024
 	// MaxGroupsPerConn bounds the consumer and the producer groups of one connection, each.
 	MaxGroupsPerConn = 4096
-	// MaxMemberships bounds the members of all consumer groups, and of all producer groups: about 300 bytes each.
+	// MaxMemberships bounds the members of all consumer groups, and of all producer groups: about 300 bytes
+	// each.
 	MaxMemberships = 1 << 20
 	// MaxSubscriptionBytes bounds the topics and expressions of one group's heartbeat.
 	MaxSubscriptionBytes = 1 << 20
@@ -97,9 +98,9 @@ func (m *ConsumerManager) GroupsOf(topic string) (out []string) {
 	return out
 }
 
-// Register takes a heartbeat. resend asks a V2 client for its subscriptions: it left them out and the group has none or
-// does not know the client, or the group's last heartbeat was another one's. notify lets the members be told of a
-// change. The error is ErrLimit; the client is then not registered.
+// Register takes a heartbeat. resend asks a V2 client for its subscriptions: it left them out and the group
+// has none or does not know the client, or the group's last heartbeat was another one's. notify lets the
+// members be told of a change. The error is ErrLimit; the client is then not registered.
 func (m *ConsumerManager) Register(r Registration, notify bool) (resend bool, err error) {
 	if err := checkRegistration(&r); err != nil {
 		return false, err
@@ -258,7 +259,8 @@ func (m *ConsumerManager) remove(group string, id uint64) (ch change, removed bo
 	return ch, true
 }
 
-// ConnClosed takes a connection out of all its groups. notify tells for a group whether its members want to know.
+// ConnClosed takes a connection out of all its groups. notify tells for a group whether its members want to
+// know.
 func (m *ConsumerManager) ConnClosed(conn reactor.Conn, notify func(group string) bool) {
 	var changes []change
 	m.mu.Lock()

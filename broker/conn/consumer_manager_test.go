@@ -248,8 +248,8 @@ func TestProducers(t *testing.T) {
 
 // Lookups go on while members come and go; the race detector looks on.
 func TestLookupsDuringChanges(t *testing.T) {
-	m := NewConsumerManager(clock.System, silent, ExpiredTimeout, Events{Changed: func(string, []reactor.Conn) {},
-		Registered: func(string, []*Subscription) {}, Gone: func(string) {}})
+	m := NewConsumerManager(clock.System, silent, ExpiredTimeout, Events{
+		Changed: func(string, []reactor.Conn) {}, Registered: func(string, []*Subscription) {}, Gone: func(string) {}})
 	var wg sync.WaitGroup
 	for w := range uint64(4) {
 		wg.Go(func() {

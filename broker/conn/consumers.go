@@ -141,8 +141,8 @@ func (c *Consumers) removeClient(id uint64) bool {
 	return true
 }
 
-// updateSubscriptions takes the group's subscriptions from a heartbeat: a newer version replaces, what is not named
-// goes. True when topics came or went.
+// updateSubscriptions takes the group's subscriptions from a heartbeat: a newer version replaces, what is not
+// named goes. True when topics came or went.
 func (c *Consumers) updateSubscriptions(list []*Subscription) (changed bool) {
 	old := *c.subs.Load()
 	next := make(map[string]*Subscription, len(list))
@@ -186,8 +186,8 @@ var signatureSeed = maphash.MakeSeed()
 // maxSignatureText bounds what is shown of a member's subscriptions.
 const maxSignatureText = 200
 
-// noteSignature remembers what a member subscribes. news is not empty when the members do not agree and that has changed:
-// it names two of them.
+// noteSignature remembers what a member subscribes. news is not empty when the members do not agree and that
+// has changed: it names two of them.
 func (c *Consumers) noteSignature(clientID string, list []*Subscription) (news string) {
 	text := signatureText(list)
 	key := maphash.String(signatureSeed, text)
@@ -222,8 +222,8 @@ func (c *Consumers) forgetSignature(clientID string) {
 	}
 }
 
-// checkConflict makes the text of the conflict from the first member by name of two different opinions; it is returned
-// if it is another one than before.
+// checkConflict makes the text of the conflict from the first member by name of two different opinions; it is
+// returned if it is another one than before.
 func (c *Consumers) checkConflict() (news string) {
 	was := c.conflict
 	c.conflict = ""

@@ -41,8 +41,8 @@ func newManager(t *testing.T) *manager {
 		defer m.mu.Unlock()
 		m.events = append(m.events, s)
 	}
-	m.ConsumerManager = NewConsumerManager(clock.System, slog.New(slog.NewTextHandler(&m.log, nil)), ExpiredTimeout,
-		Events{
+	m.ConsumerManager = NewConsumerManager(clock.System, slog.New(slog.NewTextHandler(&m.log, nil)),
+		ExpiredTimeout, Events{
 			Changed: func(group string, members []reactor.Conn) {
 				ids := make([]string, 0, len(members))
 				for _, c := range members {

@@ -37,7 +37,8 @@ func (m *ProducerManager) Register(group string, cl Client) error {
 		case len(cl.ID) > MaxClientID:
 			return fmt.Errorf("%w: a client id of %d bytes, at most %d", ErrLimit, len(cl.ID), MaxClientID)
 		case len(m.conns[id]) >= MaxGroupsPerConn:
-			return fmt.Errorf("%w: client %s has %d producer groups on one connection", ErrLimit, cl.ID, len(m.conns[id]))
+			return fmt.Errorf("%w: client %s has %d producer groups on one connection", ErrLimit, cl.ID,
+				len(m.conns[id]))
 		case m.count >= MaxMemberships:
 			return fmt.Errorf("%w: %d producers are connected", ErrLimit, m.count)
 		}

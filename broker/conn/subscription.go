@@ -12,8 +12,9 @@ import (
 	"skylark/filter"
 )
 
-// Subscription is what a group wants of a topic, ready to judge messages. It never changes. As a store.MessageFilter
-// it decides by the ConsumeQueue entry alone for tags, by the record's properties for SQL92.
+// Subscription is what a group wants of a topic, ready to judge messages. It never changes. As a
+// store.MessageFilter it decides by the ConsumeQueue entry alone for tags, by the record's properties for
+// SQL92.
 type Subscription struct {
 	Data body.SubscriptionData
 	// Err tells why the expression cannot be used; such a subscription matches nothing.
@@ -30,10 +31,10 @@ var ErrExpressionType = errors.New("conn: unknown expression type")
 var everything = &Subscription{all: true, Data: body.SubscriptionData{SubString: body.SubscribeAll,
 	ExpressionType: body.ExpressionTag}}
 
-// NewSubscription compiles a subscription. One that cannot be compiled is returned too, with the reason in Err and as
-// err: the broker keeps what a heartbeat says and refuses the pull, as Java does. Tag hashes are computed from the
-// expression, whatever codes the client sent: clients in other languages leave them out or hash other bytes than Java
-// (spec client-quirks.md 12).
+// NewSubscription compiles a subscription. One that cannot be compiled is returned too, with the reason in
+// Err and as err: the broker keeps what a heartbeat says and refuses the pull, as Java does. Tag hashes are
+// computed from the expression, whatever codes the client sent: clients in other languages leave them out or
+// hash other bytes than Java (spec client-quirks.md 12).
 func NewSubscription(data *body.SubscriptionData) (s *Subscription, err error) {
 	s = &Subscription{Data: *data}
 	if s.Data.ExpressionType == "" {
@@ -116,8 +117,8 @@ type properties []byte
 // Lookup implements filter.Properties.
 func (p *properties) Lookup(name string) ([]byte, bool) { return codec.LookupProperty(*p, name) }
 
-// Bounds of the compiled expressions that pulls bring along; the cache starts afresh when one is reached. The compiled
-// form takes up to 30 times the text (filter.MaxExpressionBytes), so 30 MiB at worst.
+// Bounds of the compiled expressions that pulls bring along; the cache starts afresh when one is reached. The
+// compiled form takes up to 30 times the text (filter.MaxExpressionBytes), so 30 MiB at worst.
 const (
 	maxCached      = 4096
 	maxCachedBytes = 1 << 20
@@ -144,8 +145,8 @@ func NewSubscriptionCache() *SubscriptionCache {
 	return c
 }
 
-// Get is the subscription of an expression, nil with an error when it cannot be compiled. It allocates nothing when the
-// expression is known.
+// Get is the subscription of an expression, nil with an error when it cannot be compiled. It allocates
+// nothing when the expression is known.
 func (c *SubscriptionCache) Get(expression, expressionType []byte) (*Subscription, error) {
 	of := &c.sql
 	if len(expressionType) == 0 || string(expressionType) == body.ExpressionTag {

@@ -39,7 +39,8 @@ type Options struct {
 	ConfigDir string
 	Clock     clock.Clock
 	Log       *slog.Logger
-	// ErrorPercent and Expected size the bloom filter (Java maxErrorRateOfBloomFilter, expectConsumerNumUseFilter).
+	// ErrorPercent and Expected size the bloom filter (Java maxErrorRateOfBloomFilter,
+	// expectConsumerNumUseFilter).
 	ErrorPercent, Expected int
 	// KeepDead is how long a dead entry stays (Java filterDataCleanTimeSpan).
 	KeepDead time.Duration
@@ -108,9 +109,9 @@ func (m *Manager) OfTopic(topic string) (out []*Entry) {
 // Len is the number of entries.
 func (m *Manager) Len() int { return len(m.state.Load().table) }
 
-// Register takes the subscriptions of a heartbeat: SQL92 ones are entered, refreshed or revived; entries of the group
-// whose topic is not among them die. One that does not compile has no entry: its pulls are refused. The error is
-// ErrLimit; what fits is entered.
+// Register takes the subscriptions of a heartbeat: SQL92 ones are entered, refreshed or revived; entries of
+// the group whose topic is not among them die. One that does not compile has no entry: its pulls are refused.
+// The error is ErrLimit; what fits is entered.
 func (m *Manager) Register(group string, subs []*body.SubscriptionData) (err error) {
 	if m.unchanged(group, subs) {
 		return nil
@@ -178,7 +179,8 @@ func (m *Manager) register(next map[key]*Entry, k key, s *body.SubscriptionData,
 			}
 			return nil
 		}
-		if old.Expression == s.SubString && old.ExpressionType == s.ExpressionType && m.bloom.Valid(old.BloomFilterData) {
+		if old.Expression == s.SubString && old.ExpressionType == s.ExpressionType &&
+			m.bloom.Valid(old.BloomFilterData) {
 			next[k] = with(old, func(e *Entry) { e.ClientVersion = s.SubVersion })
 			m.dirty = true
 			if old.Dead() {
@@ -290,8 +292,9 @@ type file struct {
 
 func (m *Manager) file() string { return path.Join(m.o.ConfigDir, "consumerFilter.json") }
 
-// Load reads consumerFilter.json. All groups count as dead until they are heard from. An entry whose bits are missing or
-// of other numbers gets new ones, born now, so that no old bit map is judged by them; Java drops the whole table then.
+// Load reads consumerFilter.json. All groups count as dead until they are heard from. An entry whose bits are
+// missing or of other numbers gets new ones, born now, so that no old bit map is judged by them; Java drops
+// the whole table then.
 func (m *Manager) Load() error {
 	var f file
 	found, err := persist.Load(m.o.FS, m.file(), &f, m.o.Log)
@@ -336,14 +339,15 @@ func (m *Manager) loaded(topic, group string, fe *fileEntry, now int64) *Entry {
 		e.DeadTime = max(now-deadBeforeLoad.Milliseconds(), e.BornTime)
 	}
 	var err error
-	if e.SQL, err = compile(&body.SubscriptionData{SubString: e.Expression, ExpressionType: e.ExpressionType}); err != nil {
+	if e.SQL, err = compile(&body.SubscriptionData{SubString: e.Expression,
+		ExpressionType: e.ExpressionType}); err != nil {
 		m.o.Log.Warn("SQL92 subscription cannot be used", "group", group, "topic", topic, "error", err)
 	}
 	return e
 }
 
-// Persist drops entries that have been dead for too long and writes consumerFilter.json if something has changed since
-// the last time.
+// Persist drops entries that have been dead for too long and writes consumerFilter.json if something has
+// changed since the last time.
 func (m *Manager) Persist() error {
 	m.save.Lock()
 	defer m.save.Unlock()

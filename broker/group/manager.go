@@ -28,8 +28,8 @@ var (
 
 // Limits of the table.
 const (
-	// MaxAutoGroups is the number of groups from which none is made automatically any more; tools may go on. A group
-	// takes about 500 bytes.
+	// MaxAutoGroups is the number of groups from which none is made automatically any more; tools may go on. A
+	// group takes about 500 bytes.
 	MaxAutoGroups = 100_000
 	// MaxRetryQueueNums bounds the queues of a retry topic. Java takes any number.
 	MaxRetryQueueNums = 65535
@@ -69,8 +69,9 @@ type Manager struct {
 }
 
 // systemGroups exist on every broker (Java init).
-var systemGroups = []string{codec.ToolsConsumerGroup, codec.FilterServerConsumerGroup, codec.SelfTestConsumerGroup,
-	codec.HTTPProxyGroup, codec.APIPullGroup, codec.APIPermissionGroup, codec.APIOwnerGroup, codec.TransGroup}
+var systemGroups = []string{codec.ToolsConsumerGroup, codec.FilterServerConsumerGroup,
+	codec.SelfTestConsumerGroup, codec.HTTPProxyGroup, codec.APIPullGroup, codec.APIPermissionGroup,
+	codec.APIOwnerGroup, codec.TransGroup}
 
 // New makes the manager with the system groups.
 func New(o Options) *Manager {
@@ -141,8 +142,8 @@ func (m *Manager) Find(name string) (*Group, error) {
 	g := &Group{Name: name, Config: *body.NewSubscriptionGroupConfig(name)}
 	st.groups[name] = g
 	if err := m.publish(st); err != nil {
-		// Nobody has configured it, and whoever asks makes it again after a restart: consumers must not stand still because
-		// the disk is full.
+		// Nobody has configured it, and whoever asks makes it again after a restart: consumers must not stand still
+		// because the disk is full.
 		m.o.Log.Error("subscription group not written", "group", name, "error", err)
 		m.state.Store(st)
 	}
@@ -189,15 +190,16 @@ func (m *Manager) publish(st *state) error {
 	return nil
 }
 
-// Update creates or changes groups as a tool asks, all or none. The error is a *codec.NameError or ErrInvalid.
+// Update creates or changes groups as a tool asks, all or none. The error is a *codec.NameError or
+// ErrInvalid.
 func (m *Manager) Update(list ...*body.SubscriptionGroupConfig) error {
 	for _, c := range list {
 		if err := codec.ValidateGroup(c.GroupName); err != nil {
 			return err
 		}
 		if c.RetryQueueNums > MaxRetryQueueNums {
-			return fmt.Errorf("%w: retryQueueNums %d of group %s, at most %d", ErrInvalid, c.RetryQueueNums, c.GroupName,
-				MaxRetryQueueNums)
+			return fmt.Errorf("%w: retryQueueNums %d of group %s, at most %d", ErrInvalid, c.RetryQueueNums,
+				c.GroupName, MaxRetryQueueNums)
 		}
 		for key := range c.Attributes { // Java 5.3.3 knows none
 			return fmt.Errorf("%w: unsupported key: %s", ErrInvalid, strings.TrimLeft(key, "+-"))

@@ -28,8 +28,9 @@ func newFS(t *testing.T) *vfs.MemFS {
 }
 
 func newManager(fsys vfs.FS, autoCreate bool) *Manager {
-	return New(Options{FS: fsys, ConfigDir: "/config", Clock: clock.System, AutoCreateSubscriptionGroup: autoCreate,
-		EnableCreateSysGroup: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return New(Options{FS: fsys, ConfigDir: "/config", Clock: clock.System,
+		AutoCreateSubscriptionGroup: autoCreate, EnableCreateSysGroup: true,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
 
 func open(t *testing.T, fsys vfs.FS, autoCreate bool) *Manager {
@@ -43,8 +44,8 @@ func config(name string) *body.SubscriptionGroupConfig { return body.NewSubscrip
 
 func TestSystemGroups(t *testing.T) {
 	m := open(t, newFS(t), false)
-	for _, name := range []string{"TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY",
-		"CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS"} {
+	for _, name := range []string{"TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP",
+		"CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS"} {
 		g := m.Get(name)
 		require.NotNil(t, g, name)
 		require.True(t, g.Config.ConsumeEnable && g.Config.ConsumeBroadcastEnable)
@@ -196,7 +197,8 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, m.Update(config("h")))
 	data, err := vfs.ReadFile(fsys, file)
 	require.NoError(t, err)
-	for _, damaged := range [][]byte{make([]byte, len(data)), append(data[:len(data):len(data)], "rubbish"...), {}} {
+	for _, damaged := range [][]byte{make([]byte, len(data)), append(data[:len(data):len(data)], "rubbish"...),
+		{}} {
 		clone := fsys.CloneAll()
 		require.NoError(t, vfs.WriteFileAtomic(clone, file, damaged, false))
 		again := open(t, clone, false)

@@ -3,13 +3,13 @@
 //
 // # No lost wake-up
 //
-// A message that is stored between a miss and the parking would otherwise wait for the next one (Java: up to five
-// seconds, apache/rocketmq#7358). Park inserts first and then asks again whether the queue has grown past the wanted
-// offset; Arrived runs after the queue has grown and looks at the table under the same lock. So one of the two always
-// sees the other.
+// A message that is stored between a miss and the parking would otherwise wait for the next one (Java: up to
+// five seconds, apache/rocketmq#7358). Park inserts first and then asks again whether the queue has grown
+// past the wanted offset; Arrived runs after the queue has grown and looks at the table under the same lock.
+// So one of the two always sees the other.
 //
 // # Cost
 //
-// A message that nobody waits for costs one atomic load. A wake-up runs in the goroutine that reports the arrival:
-// no hand-over to another one.
+// A message that nobody waits for costs one atomic load. A wake-up runs in the goroutine that reports the
+// arrival: no hand-over to another one.
 package hold

@@ -9,13 +9,13 @@ import (
 	"skylark/internal/clock"
 )
 
-// Wait is one parked request. The owner embeds it; the service calls exactly one of Wake and Expire once, unless
-// Cancel took it back first.
+// Wait is one parked request. The owner embeds it; the service calls exactly one of Wake and Expire once,
+// unless Cancel took it back first.
 type Wait interface {
 	// Want is the queue offset that is waited for: a message at or beyond it wakes.
 	Want() codec.QueueOffset
-	// Interested tells from the ConsumeQueue entry, and the properties if it needs them, whether the message is for
-	// this waiter. It may be wrong in the direction of true.
+	// Interested tells from the ConsumeQueue entry, and the properties if it needs them, whether the message is
+	// for this waiter. It may be wrong in the direction of true.
 	Interested(tagsCode int64, properties []byte) bool
 	// Wake is called when a message has arrived, Expire when the time is up.
 	Wake()
@@ -94,8 +94,8 @@ func (s *PullRequestHoldService) shardOf(k Key) *shard {
 	return &s.shard[(h^h>>15)%shards]
 }
 
-// Park keeps w until a message arrives at key or until deadline (ms since 1970). conn is the connection it answers
-// to, for Drop. false: too many are parked already, or the service is closed; w was not taken.
+// Park keeps w until a message arrives at key or until deadline (ms since 1970). conn is the connection it
+// answers to, for Drop. false: too many are parked already, or the service is closed; w was not taken.
 func (s *PullRequestHoldService) Park(key Key, conn uint64, deadline int64, w Wait) bool {
 	if s.parked.Add(1) > int64(s.o.MaxWaits) {
 		s.parked.Add(-1)
@@ -142,10 +142,10 @@ func (sh *shard) set(k Key, list, old []*entry) {
 	sh.waits[k] = list
 }
 
-// Arrived wakes those who wait for a message of the queue. offset is the message's own; properties may be nil when
-// they are not known, which counts as interesting.
-func (s *PullRequestHoldService) Arrived(topic string, queueID int32, offset codec.QueueOffset, tagsCode int64,
-	properties []byte) {
+// Arrived wakes those who wait for a message of the queue. offset is the message's own; properties may be nil
+// when they are not known, which counts as interesting.
+func (s *PullRequestHoldService) Arrived(topic string, queueID int32, offset codec.QueueOffset,
+	tagsCode int64, properties []byte) {
 	if s.parked.Load() == 0 {
 		return
 	}
@@ -175,7 +175,8 @@ func (s *PullRequestHoldService) Arrived(topic string, queueID int32, offset cod
 	}
 }
 
-// WakeQueue wakes everybody who waits on a queue, whatever they want: a reset offset, a deleted topic, a permission.
+// WakeQueue wakes everybody who waits on a queue, whatever they want: a reset offset, a deleted topic, a
+// permission.
 func (s *PullRequestHoldService) WakeQueue(key Key) {
 	sh := s.shardOf(key)
 	sh.Lock()

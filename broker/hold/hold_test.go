@@ -99,7 +99,8 @@ func TestDropForgetsAConnection(t *testing.T) {
 
 func TestParkRefusesBeyondItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Clock: clock.System, MaxWaits: 2, MaxOffset: func(string, int32) codec.QueueOffset { return 0 }})
+		s := New(Options{Clock: clock.System, MaxWaits: 2,
+			MaxOffset: func(string, int32) codec.QueueOffset { return 0 }})
 		defer s.Close()
 		deadline := time.Now().Add(time.Second).UnixMilli()
 		require.True(t, s.Park(Key{"T", 0}, 1, deadline, &waiter{}))

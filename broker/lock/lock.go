@@ -1,5 +1,5 @@
-// Package lock is the table of queue locks of orderly consumers (Java RebalanceLockManager, spec request-codes.md §4,
-// codes 41 and 42). It is in memory only: no lock survives a restart.
+// Package lock is the table of queue locks of orderly consumers (Java RebalanceLockManager, spec
+// request-codes.md §4, codes 41 and 42). It is in memory only: no lock survives a restart.
 package lock
 
 import (
@@ -47,7 +47,8 @@ func (m *RebalanceLockManager) expired(h holder, now int64) bool {
 }
 
 // Lock takes or renews the locks and returns those that clientID holds now.
-func (m *RebalanceLockManager) Lock(group, clientID string, queues []body.MessageQueue) (held []body.MessageQueue) {
+func (m *RebalanceLockManager) Lock(group, clientID string,
+	queues []body.MessageQueue) (held []body.MessageQueue) {
 	if len(queues) == 0 || len(group) > maxNameBytes || len(clientID) > maxNameBytes {
 		return nil
 	}
@@ -69,7 +70,8 @@ func (m *RebalanceLockManager) Lock(group, clientID string, queues []body.Messag
 				continue
 			}
 			m.count++ // the names are pieces of a request's text
-			q = body.MessageQueue{BrokerName: strings.Clone(q.BrokerName), QueueID: q.QueueID, Topic: strings.Clone(q.Topic)}
+			q = body.MessageQueue{BrokerName: strings.Clone(q.BrokerName), QueueID: q.QueueID,
+				Topic: strings.Clone(q.Topic)}
 		}
 		locks[q] = holder{clientID, now}
 		held = append(held, q)
@@ -80,7 +82,8 @@ func (m *RebalanceLockManager) Lock(group, clientID string, queues []body.Messag
 	return held
 }
 
-// Unlock gives up the locks that clientID holds; others are untouched. A released queue can be locked at once.
+// Unlock gives up the locks that clientID holds; others are untouched. A released queue can be locked at
+// once.
 func (m *RebalanceLockManager) Unlock(group, clientID string, queues []body.MessageQueue) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,8 +99,8 @@ func (m *RebalanceLockManager) Unlock(group, clientID string, queues []body.Mess
 	}
 }
 
-// AnyHeld tells whether the group has a lock that is not expired (Java isLockAllExpired, negated): then its failed
-// messages go to the dead letters, since a retry topic would break the order.
+// AnyHeld tells whether the group has a lock that is not expired (Java isLockAllExpired, negated): then its
+// failed messages go to the dead letters, since a retry topic would break the order.
 func (m *RebalanceLockManager) AnyHeld(group string) bool {
 	now := m.clock.Millis()
 	m.mu.Lock()

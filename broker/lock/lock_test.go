@@ -51,10 +51,12 @@ func TestLocksAreBounded(t *testing.T) {
 	require.Len(t, m.Lock("g", "a", []body.MessageQueue{q}), 1)
 	m.count = MaxLocks
 	other := body.MessageQueue{BrokerName: "b", Topic: "U"}
-	require.Equal(t, []body.MessageQueue{q}, m.Lock("g", "a", []body.MessageQueue{q, other}), "what is held is renewed")
+	require.Equal(t, []body.MessageQueue{q}, m.Lock("g", "a", []body.MessageQueue{q, other}),
+		"what is held is renewed")
 	m.count = 1
 	long := strings.Repeat("x", maxNameBytes+1)
-	require.Empty(t, m.Lock("g", "a", []body.MessageQueue{{BrokerName: "b", Topic: long}, {BrokerName: long, Topic: "U"}}))
+	require.Empty(t, m.Lock("g", "a", []body.MessageQueue{{BrokerName: "b", Topic: long},
+		{BrokerName: long, Topic: "U"}}))
 	require.Empty(t, m.Lock(long, "a", []body.MessageQueue{other}))
 	require.Empty(t, m.Lock("g", long, []body.MessageQueue{other}))
 	require.Empty(t, m.Lock("h", "a", nil))

@@ -19,7 +19,8 @@ import (
 	"skylark/internal/vfs"
 )
 
-// MaxPairs bounds the pairs of group and topic that offsets are kept of: about 300 bytes each, and 32 a queue.
+// MaxPairs bounds the pairs of group and topic that offsets are kept of: about 300 bytes each, and 32 a
+// queue.
 const MaxPairs = 1 << 20
 
 // Errors of a commit. Nothing has changed then.
@@ -166,8 +167,10 @@ func (m *Manager) cell(group, topic string, queueID int32) (*cell, error) {
 	return q.make(queueID), nil
 }
 
-// Commit sets a group's progress in a queue. An offset behind the last one is taken too, as in Java, and logged.
-func (m *Manager) Commit(from netip.AddrPort, group, topic string, queueID int32, at codec.QueueOffset) error {
+// Commit sets a group's progress in a queue. An offset behind the last one is taken too, as in Java, and
+// logged.
+func (m *Manager) Commit(from netip.AddrPort, group, topic string, queueID int32,
+	at codec.QueueOffset) error {
 	if at < 0 {
 		return fmt.Errorf("%w: offset %d is negative", ErrInvalid, at)
 	}
@@ -310,8 +313,8 @@ func (m *Manager) drop(match func(group, topic string) bool) {
 	}
 }
 
-// AssignReset has the next pull of the group start elsewhere (Java assignResetOffset, code 222): it is answered
-// PULL_OFFSET_MOVED once. The committed offset is moved at once.
+// AssignReset has the next pull of the group start elsewhere (Java assignResetOffset, code 222): it is
+// answered PULL_OFFSET_MOVED once. The committed offset is moved at once.
 func (m *Manager) AssignReset(topic, group string, queueID int32, at codec.QueueOffset) error {
 	if at < 0 {
 		return fmt.Errorf("%w: offset %d is negative", ErrInvalid, at)
@@ -363,7 +366,8 @@ func (m *Manager) Wrapper() body.ConsumerOffsetSerializeWrapper {
 
 func (m *Manager) wrap() body.ConsumerOffsetSerializeWrapper {
 	v := m.version
-	w := body.ConsumerOffsetSerializeWrapper{DataVersion: &v, OffsetTable: map[string]map[int32]codec.QueueOffset{}}
+	w := body.ConsumerOffsetSerializeWrapper{DataVersion: &v,
+		OffsetTable: map[string]map[int32]codec.QueueOffset{}}
 	for group, t := range *m.groups.Load() {
 		for topic, q := range *t.table.Load() {
 			offsets := map[int32]codec.QueueOffset{}

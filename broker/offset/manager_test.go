@@ -66,7 +66,8 @@ func TestCommitAndQuery(t *testing.T) {
 	m.commit(t, "g", "T", 3, 5)
 	at, _ = m.Query("g", "T", 3)
 	require.EqualValues(t, 5, at, "an offset that goes back is taken, as in Java")
-	for _, part := range []string{"goes back", "group=g", "topic=T", "queueId=3", "from=10", "to=5", "10.0.0.1"} {
+	for _, part := range []string{"goes back", "group=g", "topic=T", "queueId=3", "from=10", "to=5",
+		"10.0.0.1"} {
 		require.Contains(t, log.String(), part)
 	}
 	m.commit(t, "g", "T", 0, math.MaxInt64)

@@ -31,8 +31,8 @@ const (
 	flushWarn = time.Minute
 )
 
-// Load reads the offsets. What cannot be one is corrected; levels beyond today's table are kept in the file. The error
-// is that of package persist: with ErrDamaged every level starts at the begin of its queue.
+// Load reads the offsets. What cannot be one is corrected; levels beyond today's table are kept in the file.
+// The error is that of package persist: with ErrDamaged every level starts at the begin of its queue.
 func (s *ScheduleMessageService) Load() error {
 	var f offsetFile
 	if _, err := persist.Load(s.o.FS, s.o.File, &f, s.o.Log); err != nil {
@@ -104,7 +104,8 @@ func (s *ScheduleMessageService) write(snap *snapshot) error {
 	s.versionMu.Lock()
 	next := s.version.Next(s.o.Clock.Millis(), s.version.StateVersion)
 	s.versionMu.Unlock()
-	if err := persist.Save(s.o.FS, s.o.File, &offsetFile{DataVersion: next, OffsetTable: snap.table}); err != nil {
+	if err := persist.Save(s.o.FS, s.o.File, &offsetFile{DataVersion: next,
+		OffsetTable: snap.table}); err != nil {
 		return fmt.Errorf("schedule: %w", err)
 	}
 	s.versionMu.Lock()
@@ -120,8 +121,8 @@ func (s *ScheduleMessageService) Save() error {
 	}
 	snap := s.snapshot()
 	if flushed := s.o.Store.FlushedWhere(); flushed < snap.end {
-		return fmt.Errorf("schedule: delay offsets not written: messages up to %d were delivered, %d is flushed", snap.end,
-			flushed)
+		return fmt.Errorf("schedule: delay offsets not written: messages up to %d were delivered, %d is flushed",
+			snap.end, flushed)
 	}
 	s.pending = nil
 	s.dirty.Store(false)

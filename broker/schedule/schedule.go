@@ -109,13 +109,14 @@ func New(o Options) *ScheduleMessageService {
 // Levels is the table in force.
 func (s *ScheduleMessageService) Levels() Levels { return s.o.Levels }
 
-// Rewrite turns a put with a delay level into one of the schedule topic: the level as it counts, without the request
-// for a timer that a level replaces (Java transformDelayLevelMessage). The properties get a new array.
+// Rewrite turns a put with a delay level into one of the schedule topic: the level as it counts, without the
+// request for a timer that a level replaces (Java transformDelayLevelMessage). The properties get a new
+// array.
 func (s *ScheduleMessageService) Rewrite(m *codec.Message, lv int) {
 	lv = s.o.Levels.Clamp(lv)
 	props := make([]byte, 0, len(m.Properties)+len(m.Topic)+48)
-	props = codec.RemoveProperty(props, m.Properties, codec.PropRealTopic, codec.PropRealQueueID, codec.PropDelayTimeLevel,
-		codec.PropTimerDeliverMs, codec.PropTimerDelaySec, codec.PropTimerDelayMs)
+	props = codec.RemoveProperty(props, m.Properties, codec.PropRealTopic, codec.PropRealQueueID,
+		codec.PropDelayTimeLevel, codec.PropTimerDeliverMs, codec.PropTimerDelaySec, codec.PropTimerDelayMs)
 	props = codec.AppendProperty(props, codec.PropDelayTimeLevel, strconv.Itoa(lv))
 	props = codec.AppendProperty(props, codec.PropRealTopic, m.Topic)
 	props = codec.AppendProperty(props, codec.PropRealQueueID, strconv.Itoa(int(m.QueueID)))
@@ -141,7 +142,8 @@ func (s *ScheduleMessageService) Start() {
 }
 
 func (s *ScheduleMessageService) bounds(lv int) (lo, hi codec.QueueOffset) {
-	return s.o.Store.MinOffset(codec.ScheduleTopic, int32(lv-1)), s.o.Store.MaxOffset(codec.ScheduleTopic, int32(lv-1))
+	return s.o.Store.MinOffset(codec.ScheduleTopic, int32(lv-1)),
+		s.o.Store.MaxOffset(codec.ScheduleTopic, int32(lv-1))
 }
 
 func (s *ScheduleMessageService) setOffset(l *level, at int64) {
@@ -225,7 +227,8 @@ func (s *ScheduleMessageService) deliverLevel(lv int, l *level, now int64) bool 
 	if len(entries) == 0 {
 		l.next = 0
 		if lo, hi := s.bounds(lv); at < lo { // retention was faster
-			s.o.Log.Warn("delayed messages expired before they were due", "level", lv, "offset", int64(at), "min", int64(lo))
+			s.o.Log.Warn("delayed messages expired before they were due", "level", lv, "offset", int64(at), "min",
+				int64(lo))
 			s.setOffset(l, int64(lo))
 			return true
 		} else if at > hi { // the topic was made anew
@@ -259,8 +262,8 @@ func (s *ScheduleMessageService) deliverLevel(lv int, l *level, now int64) bool 
 	return true
 }
 
-// deliver puts the message at e to its real topic. A record that is gone, damaged or has no place to go is skipped;
-// whatever may get better is an error.
+// deliver puts the message at e to its real topic. A record that is gone, damaged or has no place to go is
+// skipped; whatever may get better is an error.
 func (s *ScheduleMessageService) deliver(lv int, l *level, e store.QueueEntry, late int64) error {
 	skip := func(why string, err error) error {
 		s.o.Log.Error("delayed message skipped: "+why, "level", lv, "phyOffset", int64(e.PhyOffset), "error", err)
@@ -291,8 +294,8 @@ func (s *ScheduleMessageService) deliver(lv int, l *level, e store.QueueEntry, l
 	switch put.Status {
 	case store.PutOK:
 		l.end.Store(int64(put.EndOffset))
-		s.o.Delivered(Delivery{Topic: m.Topic, QueueID: m.QueueID, Level: lv, SizeBytes: int(put.EndOffset - put.PhyOffset),
-			LateMillis: late})
+		s.o.Delivered(Delivery{Topic: m.Topic, QueueID: m.QueueID, Level: lv,
+			SizeBytes: int(put.EndOffset - put.PhyOffset), LateMillis: late})
 		return nil
 	case store.MessageIllegal, store.PropertiesSizeExceeded:
 		return skip("the store refuses it", put.Err)
@@ -301,8 +304,8 @@ func (s *ScheduleMessageService) deliver(lv int, l *level, e store.QueueEntry, l
 	}
 }
 
-// original makes the message for the real topic and queue. The properties stay as stored, DELAY, REAL_TOPIC and
-// REAL_QID among them: Java's consumers see them too.
+// original makes the message for the real topic and queue. The properties stay as stored, DELAY, REAL_TOPIC
+// and REAL_QID among them: Java's consumers see them too.
 func original(rec *codec.Record) (*codec.Message, error) {
 	topic, ok := rec.Property(codec.PropRealTopic)
 	if !ok {

@@ -34,8 +34,8 @@ func TestParseLevels(t *testing.T) {
 	l, err = ParseLevels(" 3d  0s\t1m ")
 	require.NoError(t, err)
 	require.Equal(t, 72*time.Hour, l.Delay(1))
-	for _, bad := range []string{"", "  ", "1", "s", "1x", "-1s", "1.5s", "99999999999999999999s", "9223372036854775807d",
-		strings.Repeat("1s ", MaxLevels+1)} {
+	for _, bad := range []string{"", "  ", "1", "s", "1x", "-1s", "1.5s", "99999999999999999999s",
+		"9223372036854775807d", strings.Repeat("1s ", MaxLevels+1)} {
 		_, err := ParseLevels(bad)
 		require.ErrorContains(t, err, "messageDelayLevel", bad)
 	}
@@ -57,7 +57,8 @@ func TestRewrite(t *testing.T) {
 	f(2, "TAGS=a;DELAY=2", "TAGS=a;DELAY=2;REAL_TOPIC=T;REAL_QID=7;", 1)
 	f(99, "DELAY=99;", "DELAY=3;REAL_TOPIC=T;REAL_QID=7;", 2)
 	f(1, "DELAY=01;REAL_TOPIC=x;REAL_QID=1;", "DELAY=1;REAL_TOPIC=T;REAL_QID=7;", 0)
-	f(1, "TIMER_DELAY_SEC=9;k=v;TIMER_DELIVER_MS=9;TIMER_DELAY_MS=9;DELAY=1;", "k=v;DELAY=1;REAL_TOPIC=T;REAL_QID=7;", 0)
+	f(1, "TIMER_DELAY_SEC=9;k=v;TIMER_DELIVER_MS=9;TIMER_DELAY_MS=9;DELAY=1;",
+		"k=v;DELAY=1;REAL_TOPIC=T;REAL_QID=7;", 0)
 }
 
 func TestDeliversWhenDue(t *testing.T) {
@@ -141,8 +142,8 @@ func TestRestartGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
-// kill -9: the files are what the page cache holds. What was delivered since the last write of the offsets may come
-// twice; nothing is missing.
+// kill -9: the files are what the page cache holds. What was delivered since the last write of the offsets
+// may come twice; nothing is missing.
 func TestKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := newFS(t)
@@ -167,8 +168,8 @@ func distinct(list []string) int {
 	return len(slices.Compact(slices.Sorted(slices.Values(list))))
 }
 
-// A power cut: what was flushed before it, acknowledged or not, is delivered; the offsets never skip a message whose
-// delivered copy is lost.
+// A power cut: what was flushed before it, acknowledged or not, is delivered; the offsets never skip a
+// message whose delivered copy is lost.
 func TestPowerCut(t *testing.T) {
 	f := func(t *testing.T, flush store.FlushDiskType, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -244,8 +245,8 @@ func TestOffsetsAreWrittenWhenTheyChanged(t *testing.T) {
 	})
 }
 
-// B26: offsets beyond the queue, negative, and of levels that do not exist are corrected, in memory and on disk;
-// nothing that waits is skipped.
+// B26: offsets beyond the queue, negative, and of levels that do not exist are corrected, in memory and on
+// disk; nothing that waits is skipped.
 func TestWrongOffsets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := newFS(t)
@@ -307,7 +308,8 @@ func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		s := open(t, setup{fs: errorfs.Wrap(newFS(t), errorfs.Func(func(op errorfs.Op) error {
-			if full.Load() && op.Kind&(errorfs.OpCreate|errorfs.OpAllocate) != 0 && strings.Contains(op.Path, "commitlog") {
+			if full.Load() && op.Kind&(errorfs.OpCreate|errorfs.OpAllocate) != 0 &&
+				strings.Contains(op.Path, "commitlog") {
 				return errorfs.ErrInjected
 			}
 			return nil
@@ -383,7 +385,8 @@ func TestMessagesWithoutAPlaceAreSkipped(t *testing.T) {
 			"DELAY\x011\x02REAL_TOPIC\x01RMQ_SYS_TRANS_HALF_TOPIC\x02REAL_QID\x010\x02",
 			"DELAY\x011\x02REAL_TOPIC\x01" + strings.Repeat("x", 128) + "\x02REAL_QID\x010\x02",
 		} {
-			put := s.store.Put(&codec.Message{Topic: codec.ScheduleTopic, Body: []byte("b"), Properties: []byte(props)})
+			put := s.store.Put(&codec.Message{Topic: codec.ScheduleTopic, Body: []byte("b"),
+				Properties: []byte(props)})
 			require.Equal(t, store.PutOK, put.Status)
 		}
 		s.put(1, "good", "")

@@ -26,8 +26,8 @@ type item struct {
 	win          *windows
 }
 
-// ticks are the positions in the rings and their times in ms, the same for all items. The slot at a position is the
-// oldest one.
+// ticks are the positions in the rings and their times in ms, the same for all items. The slot at a position
+// is the oldest one.
 type ticks struct {
 	n                           int // of 10 s
 	minute, hour, day           int

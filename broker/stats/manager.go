@@ -40,8 +40,8 @@ const (
 	hoursPer       = 360 // × 10 s = 1 h
 )
 
-// MaxItems bounds the counters, 200 bytes each and 700 more while they move; beyond it new keys share one counter that
-// is shown nowhere.
+// MaxItems bounds the counters, 200 bytes each and 700 more while they move; beyond it new keys share one
+// counter that is shown nowhere.
 const MaxItems = 1 << 20
 
 // Options of the manager.
@@ -200,8 +200,8 @@ type GroupGet struct {
 	latency      queues
 }
 
-// GroupGet finds or makes the counters of a group and a topic. It takes no lock and allocates nothing once they are
-// known.
+// GroupGet finds or makes the counters of a group and a topic. It takes no lock and allocates nothing once
+// they are known.
 func (m *Manager) GroupGet(group, topic string) *GroupGet {
 	if t := (*m.groups.Load())[group]; t != nil {
 		if g := (*t.table.Load())[topic]; g != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// totals are the messages by day of GET_BROKER_RUNTIME_INFO (Java BrokerStats): what the counters were at the last two
-// midnights. They begin with the process.
+// totals are the messages by day of GET_BROKER_RUNTIME_INFO (Java BrokerStats): what the counters were at the
+// last two midnights. They begin with the process.
 type totals struct {
 	day      int // of the last sample
 	put, get [2]int64

@@ -28,11 +28,12 @@ const (
 var attributes = map[string]attribute{
 	attributeQueueType:     {values: []string{queueTypeBatch, "SimpleCQ"}, fixed: true},
 	attributeCleanupPolicy: {values: []string{"DELETE", policyCompaction}, fixed: true},
-	attributeMessageType:   {values: []string{"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", messageTypeMixed}},
+	attributeMessageType: {values: []string{"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION",
+		messageTypeMixed}},
 }
 
-// AlterAttributes applies "+key=value,-key" (request code 17) to the attributes of the topic as it is, nil when it does
-// not exist yet. Unknown keys and values are ErrInvalid and change nothing.
+// AlterAttributes applies "+key=value,-key" (request code 17) to the attributes of the topic as it is, nil
+// when it does not exist yet. Unknown keys and values are ErrInvalid and change nothing.
 func (m *Manager) AlterAttributes(t *Topic, change string) (map[string]string, error) {
 	changes := map[string]string{}
 	for part := range strings.SplitSeq(change, ",") {

@@ -22,8 +22,8 @@ import (
 const (
 	// MaxQueueNums bounds the queues of a topic. Java takes any number.
 	MaxQueueNums = 65535
-	// MaxAutoTopics is the number of topics from which none is made automatically any more; tools may go on. A topic
-	// takes about 1 KiB.
+	// MaxAutoTopics is the number of topics from which none is made automatically any more; tools may go on. A
+	// topic takes about 1 KiB.
 	MaxAutoTopics = 100_000
 )
 
@@ -90,13 +90,13 @@ func New(o Options) *Manager {
 	return m
 }
 
-// OnChange is called after a change has been written, with what changed, outside the manager's lock. It is set once,
-// before the broker serves.
+// OnChange is called after a change has been written, with what changed, outside the manager's lock. It is
+// set once, before the broker serves.
 func (m *Manager) OnChange(f func(changed []*Topic)) { m.onChange = f }
 
 func simple(name string, queues int, perm int32) body.TopicConfig {
-	return body.TopicConfig{TopicName: name, ReadQueueNums: int32(queues), WriteQueueNums: int32(queues), Perm: perm,
-		TopicFilterType: body.SingleTag}
+	return body.TopicConfig{TopicName: name, ReadQueueNums: int32(queues), WriteQueueNums: int32(queues),
+		Perm: perm, TopicFilterType: body.SingleTag}
 }
 
 // systemTopics are created at every start (spec store.md §10).
@@ -234,7 +234,8 @@ func (m *Manager) NextVersion() error {
 func (m *Manager) Wrapper() body.TopicConfigAndMappingSerializeWrapper {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return body.TopicConfigAndMappingSerializeWrapper{DataVersion: m.version, TopicConfigTable: configs(*m.table.Load())}
+	return body.TopicConfigAndMappingSerializeWrapper{DataVersion: m.version,
+		TopicConfigTable: configs(*m.table.Load())}
 }
 
 func configs(table map[string]*Topic) map[string]*body.TopicConfig {
@@ -300,8 +301,8 @@ func (m *Manager) Delete(names ...string) (bool, error) {
 	return len(gone) > 0, err
 }
 
-// Update creates or changes topics as a tool asks: attributes are taken as the "+k=v,-k" text of the request merged
-// already. An equal configuration changes nothing.
+// Update creates or changes topics as a tool asks: attributes are taken as the "+k=v,-k" text of the request
+// merged already. An equal configuration changes nothing.
 func (m *Manager) Update(list ...body.TopicConfig) error {
 	for i := range list {
 		if err := m.check(&list[i]); err != nil {
@@ -328,9 +329,10 @@ func (m *Manager) Update(list ...body.TopicConfig) error {
 }
 
 func equal(a, b *body.TopicConfig) bool {
-	return a.TopicName == b.TopicName && a.Order == b.Order && a.Perm == b.Perm && a.ReadQueueNums == b.ReadQueueNums &&
-		a.WriteQueueNums == b.WriteQueueNums && a.TopicFilterType == b.TopicFilterType &&
-		a.TopicSysFlag == b.TopicSysFlag && maps.Equal(a.Attributes, b.Attributes)
+	return a.TopicName == b.TopicName && a.Order == b.Order && a.Perm == b.Perm &&
+		a.ReadQueueNums == b.ReadQueueNums && a.WriteQueueNums == b.WriteQueueNums &&
+		a.TopicFilterType == b.TopicFilterType && a.TopicSysFlag == b.TopicSysFlag &&
+		maps.Equal(a.Attributes, b.Attributes)
 }
 
 func (m *Manager) check(c *body.TopicConfig) error {

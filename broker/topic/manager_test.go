@@ -103,7 +103,8 @@ func TestCreateInSend(t *testing.T) {
 	})
 	f := func(name string, asked int, unit bool, queues, sysFlag int32) {
 		t.Helper()
-		made, err := m.CreateInSend(CreateRequest{Topic: name, DefaultTopic: "TBW102", QueueNums: asked, UnitMode: unit})
+		made, err := m.CreateInSend(CreateRequest{Topic: name, DefaultTopic: "TBW102", QueueNums: asked,
+			UnitMode: unit})
 		require.NoError(t, err)
 		require.Same(t, made, m.Get(name))
 		want := config(name, queues)
@@ -155,7 +156,8 @@ func TestCreateInSendRefuses(t *testing.T) {
 
 func TestLongestNames(t *testing.T) {
 	m := open(t, newFS(t))
-	_, err := m.CreateInSend(CreateRequest{Topic: strings.Repeat("x", 127), DefaultTopic: "TBW102", QueueNums: 4})
+	_, err := m.CreateInSend(CreateRequest{Topic: strings.Repeat("x", 127), DefaultTopic: "TBW102",
+		QueueNums: 4})
 	require.NoError(t, err)
 	require.NoError(t, m.Update(config(strings.Repeat("y", 127), 4)))
 	_, err = m.CreateInSendBack("%RETRY%"+strings.Repeat("g", 248), 1, 6, false, false)
@@ -232,7 +234,8 @@ func TestUpdateRefuses(t *testing.T) {
 	for _, name := range []string{"", " ", "a.b", "../x", "名", strings.Repeat("x", 128)} {
 		f(nil, func(c *body.TopicConfig) { c.TopicName = name })
 	}
-	for _, name := range []string{"TBW102", "SCHEDULE_TOPIC_XXXX", "C", "b", "C_REPLY_TOPIC", "rmq_sys_anything"} {
+	for _, name := range []string{"TBW102", "SCHEDULE_TOPIC_XXXX", "C", "b", "C_REPLY_TOPIC",
+		"rmq_sys_anything"} {
 		f(ErrSystem, func(c *body.TopicConfig) { c.TopicName = name })
 	}
 	open := open(t, newFS(t), func(o *Options) { o.ValidateSystemTopic = false })
@@ -251,7 +254,8 @@ func TestAttributes(t *testing.T) {
 		require.NoError(t, err, change)
 		require.Equal(t, want, got)
 	}
-	f(nil, "+message.type=FIFO,+queue.type=BatchCQ", map[string]string{"message.type": "FIFO", "queue.type": "BatchCQ"})
+	f(nil, "+message.type=FIFO,+queue.type=BatchCQ", map[string]string{"message.type": "FIFO",
+		"queue.type": "BatchCQ"})
 	f(nil, " +message.type=FIFO , ", map[string]string{"message.type": "FIFO"})
 	f(nil, "-message.type", nil) // only add when made
 	f(nil, "+message.type=fifo", nil)
@@ -356,7 +360,8 @@ func TestDamagedFiles(t *testing.T) {
 	require.NoError(t, m.Update(config("B", 1)))
 	data, err := vfs.ReadFile(fsys, file)
 	require.NoError(t, err)
-	for _, damaged := range [][]byte{make([]byte, len(data)), append(data[:len(data):len(data)], "rubbish"...), {}} {
+	for _, damaged := range [][]byte{make([]byte, len(data)), append(data[:len(data):len(data)], "rubbish"...),
+		{}} {
 		clone := fsys.CloneAll()
 		require.NoError(t, vfs.WriteFileAtomic(clone, file, damaged, false))
 		again := open(t, clone)
@@ -408,7 +413,8 @@ func TestConcurrentCreation(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for i := range 20 {
-				made, err := m.CreateInSend(CreateRequest{Topic: fmt.Sprint("T", i), DefaultTopic: "TBW102", QueueNums: 4})
+				made, err := m.CreateInSend(CreateRequest{Topic: fmt.Sprint("T", i), DefaultTopic: "TBW102",
+					QueueNums: 4})
 				if err != nil || made != m.Lookup(fmt.Append(nil, "T", i)) {
 					t.Error(made, err)
 				}
