@@ -414,3 +414,36 @@ func TestVIPPort(t *testing.T) {
 	answer, _ := b.pull("T", 0, 0)
 	require.Equal(t, codec.RespSuccess, answer.Code)
 }
+
+// Delayed messages are delivered after a stop and after a kill, at their time or at once when it has passed.
+func TestDelayedMessagesSurvive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, setup{fs: vfs.NewMem(), virtual: true})
+		b.createTopic("T", 1, 6)
+		for i, level := range []string{"3", "4", "5"} { // 10 s, 30 s, 1 m
+			b.mustSend("T", 0, "DELAY\x01"+level, fmt.Sprint(i))
+		}
+		synctest.Wait()
+		began := time.Now()
+		delivered := func() int {
+			seen := map[string]bool{} // after a kill some come twice
+			for _, rec := range b.all("T", 0) {
+				seen[string(rec.Body)] = true
+			}
+			return len(seen)
+		}
+		b = b.restart()
+		b.eventually(func() bool { return delivered() == 1 })
+		require.InDelta(t, 10, time.Since(began).Seconds(), 1)
+		b = b.kill()
+		b.eventually(func() bool { return delivered() == 2 })
+		require.InDelta(t, 30, time.Since(began).Seconds(), 1)
+		b.peer.Close()
+		b.stop()
+		time.Sleep(time.Hour)
+		b = start(t, b.s)
+		b.waitQueue("T", 0, 3)
+		b.eventually(func() bool { return delivered() == 3 })
+		require.InDelta(t, 3630, time.Since(began).Seconds(), 2, "at once")
+	})
+}
