@@ -2,9 +2,9 @@ package schedule
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
+
+	"skylark/config"
 )
 
 // DefaultLevels is Java's messageDelayLevel.
@@ -18,20 +18,14 @@ type Levels struct{ delay []time.Duration }
 
 // ParseLevels reads messageDelayLevel: numbers with the unit s, m, h or d, separated by blanks.
 func ParseLevels(text string) (Levels, error) {
-	var l Levels
-	for _, word := range strings.Fields(text) {
-		units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
-		unit, ok := units[word[len(word)-1]]
-		n, err := strconv.ParseInt(word[:len(word)-1], 10, 64)
-		if !ok || err != nil || n < 0 || n > int64(1<<62/unit) {
-			return Levels{}, fmt.Errorf("messageDelayLevel: %q is no delay like 10s, 5m, 2h or 1d", word)
-		}
-		l.delay = append(l.delay, time.Duration(n)*unit)
+	delay, err := config.DelayLevels(text)
+	if err != nil {
+		return Levels{}, fmt.Errorf("messageDelayLevel: %w", err)
 	}
-	if len(l.delay) == 0 || len(l.delay) > MaxLevels {
-		return Levels{}, fmt.Errorf("messageDelayLevel: %d levels, 1 to %d are possible", len(l.delay), MaxLevels)
+	if len(delay) > MaxLevels {
+		return Levels{}, fmt.Errorf("messageDelayLevel: %d levels, 1 to %d are possible", len(delay), MaxLevels)
 	}
-	return l, nil
+	return Levels{delay}, nil
 }
 
 // Max is the highest level; a higher one in a message counts as this.
