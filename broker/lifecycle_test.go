@@ -23,6 +23,7 @@ func TestStop(t *testing.T) {
 		d := newDisk("msync")
 		b := start(t, setup{fs: d, virtual: true, conf: "flushDiskType=SYNC_FLUSH\n"})
 		b.mustSend("T", 0, "", "first")
+		synctest.Wait() // until the queue has it: the pull below starts behind it
 		c := b.dial()
 		c.serve = func(req *codec.Command) *codec.Command {
 			if req.IsOneway() {

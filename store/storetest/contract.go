@@ -415,6 +415,8 @@ func testCleanTopics(h *harness) {
 // expire makes the first count log files old and has them deleted.
 func (h *harness) expire(count int) {
 	h.Helper()
+	require.Eventually(h, func() bool { return h.FlushedWhere() == h.MaxPhyOffset() }, waitLimit, waitTick,
+		"a flush later would make the files new")
 	names := h.logFiles()
 	for _, name := range names[:count] {
 		require.NoError(h, h.fs.Chtimes(name, time.Now().Add(-1000*time.Hour)))

@@ -38,6 +38,7 @@ type Store interface {
 	DispatchBehindBytes() int64
 	MinPhyOffset() store.PhyOffset
 	MaxPhyOffset() store.PhyOffset
+	FlushedWhere() store.PhyOffset
 }
 
 // Sizes of the files of a test store: a log file holds a few dozen small messages, a queue file 20, an index file 40 keys.
