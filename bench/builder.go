@@ -38,8 +38,10 @@ type builder struct {
 	hex     []byte
 }
 
-// newBuilder makes the builder of a connection to the broker that has the queues.
-func newBuilder(o *Options, queues []client.Queue, producer uint32, run uint64, base time.Time) (*builder, error) {
+// newBuilder makes the builder of a connection to the broker that has the queues. It sends to topics, to each of their
+// queues in turn.
+func newBuilder(o *Options, topics []string, queues []client.Queue, producer uint32, run uint64,
+	base time.Time) (*builder, error) {
 	b := &builder{clock: &ticking{at: base}, run: run, producer: producer, stamped: o.stamped(), base: base.UnixNano(),
 		batch: o.Batch}
 	host := netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -56,17 +58,20 @@ func newBuilder(o *Options, queues []client.Queue, producer uint32, run uint64, 
 	b.next = int(producer) // connections do not all begin at the same queue
 	for _, tag := range tags {
 		for _, q := range queues {
-			t, err := b.template(o, q, tag, sysFlag)
-			if err != nil {
-				return nil, err
+			for _, topic := range topics { // the topic changes with every message
+				t, err := b.template(o, topic, q, tag, sysFlag)
+				if err != nil {
+					return nil, err
+				}
+				b.templates = append(b.templates, t)
 			}
-			b.templates = append(b.templates, t)
 		}
 	}
 	return b, nil
 }
 
-func (b *builder) template(o *Options, q client.Queue, tag string, sysFlag int32) (*client.SendTemplate, error) {
+func (b *builder) template(o *Options, topic string, q client.Queue, tag string,
+	sysFlag int32) (*client.SendTemplate, error) {
 	props := codec.AppendProperty(nil, codec.PropTags, tag)
 	props = codec.AppendProperty(props, codec.PropWaitStoreMsgOK, "true")
 	code := codec.ReqSendMessageV2
@@ -81,7 +86,7 @@ func (b *builder) template(o *Options, q client.Queue, tag string, sysFlag int32
 	return client.NewSendTemplate(client.TemplateOptions{
 		Type: o.Serialize, Code: code, Oneway: o.Mode == Oneway, UniqKeys: b.ids, Keys: keys,
 		Property: property, PropertyBytes: 2 * StampBytes,
-		Header: codec.SendMessageHeader{ProducerGroup: []byte(producerGroup), Topic: []byte(o.Topic),
+		Header: codec.SendMessageHeader{ProducerGroup: []byte(producerGroup), Topic: []byte(topic),
 			DefaultTopicQueueNums: int32(o.Queues), QueueID: q.ID, SysFlag: sysFlag, BrokerName: []byte(q.BrokerName),
 			Properties: codec.Field{Value: props}},
 	})

@@ -193,6 +193,13 @@ func (f *fake) serve(r *rpc.Request) {
 			f.makeTopic(h.Topic, h.WriteQueueNums)
 			r.OK()
 		}
+	case codec.ReqUpdateAndCreateTopicList:
+		var list body.CreateTopicListRequestBody
+		require.NoError(f.t, body.Decode(r.Cmd.Body, &list))
+		for _, c := range list.TopicConfigList {
+			f.makeTopic(c.TopicName, c.WriteQueueNums)
+		}
+		r.OK()
 	case codec.ReqGetTopicConfig:
 		if t := f.topics[r.Cmd.Get("topic")]; t != nil {
 			f.replyJSON(r, t.config)
@@ -204,7 +211,12 @@ func (f *fake) serve(r *rpc.Request) {
 	case codec.ReqHeartBeat:
 		var h body.HeartbeatData
 		require.NoError(f.t, body.Decode(r.Cmd.Body, &h))
-		f.groups[h.ConsumerDataSet[0].GroupName]++
+		for _, c := range h.ConsumerDataSet {
+			f.groups[c.GroupName]++
+		}
+		for _, p := range h.ProducerDataSet {
+			f.groups[p.GroupName]++
+		}
 		r.OK()
 	default:
 		f.serveOffsets(r)

@@ -15,11 +15,14 @@ import (
 )
 
 // usageText is what -h tells before the flags.
-const usageText = `usage: skylark bench produce|consume|e2e -n NAMESRV | -b BROKER [flags]
+const usageText = `usage: skylark bench produce|consume|e2e|idle -n NAMESRV | -b BROKER [flags]
+       skylark bench suite --targets NAME=ADDR,... [flags]
 
   produce   send; closed loop, or open loop with --rate
   consume   pull: what there is, or for --duration or until --count
   e2e       send at --rate to consumers that wait in long polls
+  idle      keep --conns connections open that only send heartbeats
+  suite     a table of workloads against several brokers side by side
 `
 
 // Main is the command: it reads the flags, runs, prints the report to stdout and progress to stderr. An
@@ -28,7 +31,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 		fmt.Fprint(stderr, usageText)
 		if len(args) == 0 {
-			return fmt.Errorf("%w: say what to do: produce, consume or e2e", ErrUsage)
+			return fmt.Errorf("%w: say what to do: produce, consume, e2e, idle or suite", ErrUsage)
 		}
 		return flag.ErrHelp
 	}
@@ -57,7 +60,7 @@ type command struct {
 // parse reads the flags into o and validates it.
 func (c *command) parse(o *Options, args []string, stderr io.Writer) error {
 	switch o.Kind {
-	case Produce, Consume, EndToEnd:
+	case Produce, Consume, EndToEnd, Idle:
 	default:
 		return o.Validate()
 	}
@@ -82,7 +85,7 @@ func (c *command) parse(o *Options, args []string, stderr io.Writer) error {
 	if fs.NArg() > 0 {
 		return fmt.Errorf("%w: %q is no flag", ErrUsage, fs.Arg(0))
 	}
-	if o.sends() && o.Duration == 0 && o.Count == 0 {
+	if o.Kind != Consume && o.Duration == 0 && o.Count == 0 {
 		o.Duration = defaultDuration
 	}
 	return o.Validate()
@@ -95,7 +98,7 @@ func (c *command) common(fs *flag.FlagSet, o *Options) {
 		return err
 	})
 	fs.StringVar(&o.Broker, "b", "", "`ADDR` of a broker, in place of name servers")
-	fs.StringVar(&o.Topic, "t", o.Topic, "`TOPIC`; produce and e2e make it if it is unknown")
+	fs.StringVar(&o.Topic, "t", o.Topic, "`TOPIC`; all but consume make it if it is unknown")
 	fs.IntVar(&o.Queues, "queues", o.Queues, "`N` queues at each broker, of a topic that is made")
 	fs.Func("serialize", "`TYPE` of headers: json or rocketmq (default json)", func(v string) error {
 		switch strings.ToLower(v) {
@@ -127,6 +130,9 @@ func (c *command) common(fs *flag.FlagSet, o *Options) {
 }
 
 func producerFlags(fs *flag.FlagSet, o *Options) {
+	if o.Kind == Produce {
+		fs.IntVar(&o.Topics, "topics", o.Topics, "`N` topics to send to in turn: TOPIC_00000 and so on, made or changed")
+	}
 	fs.IntVar(&o.Size, "size", o.Size, "`BYTES` of a body, before compression")
 	fs.IntVar(&o.Window, "window", 0, "`N` requests under way on each connection (default 32; with --rate no limit)")
 	fs.Float64Var(&o.Rate, "rate", 0, "`N` messages a second over all connections; latency counts from the time due")

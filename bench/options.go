@@ -24,6 +24,7 @@ const (
 	Produce  Kind = "produce"
 	Consume  Kind = "consume"
 	EndToEnd Kind = "e2e"
+	Idle     Kind = "idle"
 )
 
 // Mode is how a producer waits for its answers.
@@ -58,6 +59,7 @@ const (
 	maxKeys    = 16
 	maxTags    = 16
 	maxQueues  = 1024
+	maxTopics  = 20000
 	maxGroups  = 1024
 	maxRate    = 1e7
 	maxTimeout = time.Hour
@@ -71,6 +73,7 @@ type Options struct {
 	Broker    string              // -b: a broker, host:port, in place of name servers
 	Topic     string              // -t: made if it is unknown
 	Queues    int                 // --queues: of a topic that is made
+	Topics    int                 // --topics: more than 1: TOPIC_00000 and so on, all made or changed
 	Serialize codec.SerializeType // --serialize
 	Timeout   time.Duration       // --timeout: an answer that takes longer is a failure
 
@@ -115,7 +118,7 @@ type Options struct {
 // DefaultOptions are those of the command without flags.
 func DefaultOptions(k Kind) Options {
 	return Options{
-		Kind: k, Topic: "SkylarkBench", Queues: 8, Timeout: 3 * time.Second,
+		Kind: k, Topic: "SkylarkBench", Topics: 1, Queues: 8, Timeout: 3 * time.Second,
 		Size: 1024, Conns: 4, Mode: Async, Batch: 1,
 		PullBatch: 32, From: FromFirst, Group: "skylark_bench", Groups: 1, Suspend: 15 * time.Second,
 		Drain: 10 * time.Second,
@@ -129,15 +132,15 @@ func (o *Options) openLoop() bool { return o.Rate > 0 }
 func (o *Options) stamped() bool { return o.Size >= StampBytes }
 
 // sends tells whether the run has producers, receives whether it has consumers.
-func (o *Options) sends() bool    { return o.Kind != Consume }
-func (o *Options) receives() bool { return o.Kind != Produce }
+func (o *Options) sends() bool    { return o.Kind == Produce || o.Kind == EndToEnd }
+func (o *Options) receives() bool { return o.Kind == Consume || o.Kind == EndToEnd }
 
 // Validate names the first flag whose value cannot be.
 func (o *Options) Validate() error {
 	switch o.Kind {
-	case Produce, Consume, EndToEnd:
+	case Produce, Consume, EndToEnd, Idle:
 	default:
-		return fmt.Errorf("%w: there is no %q, only produce, consume and e2e", ErrUsage, o.Kind)
+		return fmt.Errorf("%w: there is no %q, only produce, consume, e2e and idle", ErrUsage, o.Kind)
 	}
 	if (len(o.Namesrv) == 0) == (o.Broker == "") {
 		return fmt.Errorf("%w: give either -n (name servers) or -b (a broker)", ErrUsage)
@@ -150,6 +153,7 @@ func (o *Options) Validate() error {
 		value, lo, hi int64
 	}{
 		{"queues", int64(o.Queues), 1, maxQueues},
+		{"topics", int64(o.Topics), 1, maxTopics},
 		{"timeout", int64(o.Timeout), int64(time.Millisecond), int64(maxTimeout)},
 		{"conns", int64(o.Conns), 1, maxConns},
 		{"duration", int64(o.Duration), 0, 1 << 62},
@@ -161,6 +165,12 @@ func (o *Options) Validate() error {
 		if l.value < l.lo || l.value > l.hi {
 			return usage(l.flag, "%d is not in [%d, %d]", l.value, l.lo, l.hi)
 		}
+	}
+	switch {
+	case o.Topics > 1 && o.Kind != Produce:
+		return usage("topics", "only producers spread their load over topics")
+	case o.Kind == Idle && o.Duration == 0:
+		return usage("duration", "say how long the connections stay")
 	}
 	if o.sends() {
 		if err := o.validateProducer(); err != nil {

@@ -67,6 +67,28 @@ func processMemory(pid int) (anon, total int64, err error) {
 	return anon, total, nil
 }
 
+// privateMemory is what a process alone has in memory: its anonymous pages and those pages of mapped files that no
+// other process maps, which for a broker is most of its log.
+func privateMemory(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for line := range strings.Lines(string(b)) {
+		name, rest, _ := strings.Cut(line, ":")
+		if name != "Private_Clean" && name != "Private_Dirty" {
+			continue
+		}
+		kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/%d/smaps_rollup: %s: %w", pid, name, err)
+		}
+		sum += kib << 10
+	}
+	return sum, nil
+}
+
 // affinity is the cores that a process may run on, as "0-3,6"; pid 0 is this one.
 func affinity(pid int) string {
 	var set unix.CPUSet

@@ -17,6 +17,8 @@ func processCPU(int) (time.Duration, error) { return 0, errNoProc }
 
 func processMemory(int) (anon, total int64, err error) { return 0, 0, errNoProc }
 
+func privateMemory(int) (int64, error) { return 0, errNoProc }
+
 func affinity(int) string { return "unknown" }
 
 func hostReport() HostReport {

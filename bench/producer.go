@@ -44,7 +44,7 @@ func newProducer(o *Options, t *target, run uint64, tl *timeline, ledger *Ledger
 	brokers := t.byBroker()
 	for i := range o.Conns {
 		queues := brokers[i%len(brokers)]
-		b, err := newBuilder(o, queues, uint32(i), run, tl.base)
+		b, err := newBuilder(o, o.topicsOf(i), queues, uint32(i), run, tl.base)
 		if err != nil {
 			return nil, err
 		}

@@ -57,6 +57,7 @@ type Report struct {
 // LoadReport repeats the options that matter.
 type LoadReport struct {
 	Topic           string   `json:"topic"`
+	Topics          int      `json:"topics"`
 	Queues          int      `json:"queues"` // that were used
 	Serialize       string   `json:"serialize"`
 	Mode            Mode     `json:"mode"`
@@ -77,7 +78,7 @@ type LoadReport struct {
 	Count           int64    `json:"count"`
 }
 
-// BrokerReport is the other side. The last four are there if its process id was given.
+// BrokerReport is the other side. What follows the addresses is there if its process id was given.
 type BrokerReport struct {
 	Version       string   `json:"version"`
 	Addrs         []string `json:"addrs"`
@@ -86,6 +87,12 @@ type BrokerReport struct {
 	CPUUsPerMsg   *float64 `json:"cpu_us_per_msg,omitempty"`
 	RSSAnonBytes  *int64   `json:"rss_anon_bytes,omitempty"` // at the end
 	RSSTotalBytes *int64   `json:"rss_total_bytes,omitempty"`
+	// CPUPercent is the share of one core it used in the measured part. Private memory, before the load and at
+	// the end, counts the pages of mapped files that nobody else maps too.
+	CPUPercent         *float64 `json:"cpu_percent,omitempty"`
+	RSSAnonBeforeBytes *int64   `json:"rss_anon_before_bytes,omitempty"`
+	PrivateBeforeBytes *int64   `json:"private_before_bytes,omitempty"`
+	PrivateBytes       *int64   `json:"private_bytes,omitempty"`
 }
 
 // HostReport is the machine and process that made the load.
@@ -174,7 +181,7 @@ func merge(shards []*shard) merged {
 func newReport(o *Options, t *target, tl *timeline) *Report {
 	return &Report{
 		Schema: SchemaVersion, Kind: o.Kind, Started: tl.base, Command: slices.Concat([]string{}, o.Args), Note: o.Note,
-		Load: LoadReport{Topic: o.Topic, Queues: len(t.queues), Serialize: o.Serialize.String(), Mode: o.Mode,
+		Load: LoadReport{Topic: o.Topic, Topics: o.Topics, Queues: len(t.queues), Serialize: o.Serialize.String(), Mode: o.Mode,
 			SizeBytes: o.Size, Connections: o.Conns, Window: o.window(), RatePerSec: o.Rate, Batch: o.Batch,
 			Keys: o.Keys, Tags: slices.Concat([]string{}, o.Tags), Compress: compressName(o.Compress),
 			Groups: o.Groups, PullBatch: o.PullBatch, SuspendSeconds: o.Suspend.Seconds(), From: o.From,
@@ -229,9 +236,13 @@ func (r *Report) Text() string {
 		fmt.Fprintf(&b, "%-14s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	l := r.Load
-	line("run", "%s to %s at %s, topic %s, %d queues", r.Kind, r.Broker.Version,
-		strings.Join(r.Broker.Addrs, " "), l.Topic, l.Queues)
-	if r.Kind != Consume {
+	topic := "topic " + l.Topic
+	if l.Topics > 1 {
+		topic = fmt.Sprintf("%d topics %s_…", l.Topics, l.Topic)
+	}
+	line("run", "%s to %s at %s, %s, %d queues", r.Kind, r.Broker.Version, strings.Join(r.Broker.Addrs, " "), topic,
+		l.Queues)
+	if r.Kind == Produce || r.Kind == EndToEnd {
 		pace := fmt.Sprintf("closed loop, window %d", l.Window)
 		if l.RatePerSec > 0 {
 			pace = fmt.Sprintf("open loop, %g messages/s", l.RatePerSec)
@@ -259,9 +270,10 @@ func (r *Report) Text() string {
 		line("  latency", "%s", s.Latency)
 		line("  from sending", "%s", s.Service)
 	}
-	if c := r.Broker.CPUUsPerMsg; c != nil {
-		line("broker", "%.2f µs CPU a message, %.1f MB anonymous memory, cores %s", *c,
-			float64(*r.Broker.RSSAnonBytes)/1e6, r.Broker.Cores)
+	if b := &r.Broker; b.CPUUsPerMsg != nil {
+		line("broker", "%.2f µs CPU a message, %.2f %% of a core, memory anonymous %s, private %s, cores %s",
+			*b.CPUUsPerMsg, *b.CPUPercent, mib(b.RSSAnonBeforeBytes, b.RSSAnonBytes),
+			mib(b.PrivateBeforeBytes, b.PrivateBytes), b.Cores)
 	}
 	line("generator", "%.2f µs CPU a message, %d processors, cores %s", r.Generator.CPUUsPerMsg,
 		r.Generator.Processors, r.Generator.Cores)
@@ -278,6 +290,14 @@ func (l Latency) String() string {
 	}
 	return fmt.Sprintf("p50 %s  p90 %s  p99 %s  p99.9 %s  p99.99 %s  max %s", ms(l.P50), ms(l.P90), ms(l.P99),
 		ms(l.P999), ms(l.P9999), ms(l.Max))
+}
+
+// mib writes a change of memory.
+func mib(before, after *int64) string {
+	if before == nil || after == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.1f → %.1f MiB", float64(*before)/(1<<20), float64(*after)/(1<<20))
 }
 
 // ms writes microseconds as milliseconds.

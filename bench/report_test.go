@@ -55,10 +55,11 @@ func TestReportSchema(t *testing.T) {
 	all := map[string]string{}
 	synctest.Test(t, func(t *testing.T) {
 		f := startFake(t, false)
-		runs := []Options{f.options(Produce), f.options(Produce), f.options(EndToEnd), f.options(Consume)}
+		runs := []Options{f.options(Produce), f.options(Produce), f.options(EndToEnd), f.options(Consume), f.options(Idle)}
 		runs[0].Rate, runs[0].Count = 100, 200
 		runs[1].Mode, runs[1].Count = Oneway, 100
 		runs[2].Rate, runs[2].Count, runs[2].CPUPid = 100, 200, os.Getpid()
+		runs[4].Duration = time.Second
 		for _, o := range runs {
 			o.Args, o.Tags = []string{"skylark", "bench"}, []string{"A"}
 			text, err := mustRun(t, o).JSON()
@@ -177,6 +178,10 @@ func TestFlagErrors(t *testing.T) {
 	f("--groups", "consume", "-n", "a:1", "--groups=0")
 	f("--group", "consume", "-n", "a:1", "--group=a b")
 	f("--suspend", "consume", "-n", "a:1", "--suspend=-1s")
+	f("-topics", "consume", "-n", "a:1", "--topics=2")
+	f("-rate", "idle", "-n", "a:1", "--rate=2")
+	f("--topics", "produce", "-n", "a:1", "--topics=0")
+	f("--topics", "produce", "-n", "a:1", "--topics=99999")
 	f("-size", "consume", "-n", "a:1", "--size=10")
 }
 

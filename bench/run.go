@@ -17,19 +17,25 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if _, err := o.meter(); err != nil { // before the load, not after it
 		return nil, err
 	}
+	before, err := o.memory()
+	if err != nil {
+		return nil, err
+	}
 	t, err := connect(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{o: &o, t: t, tl: newTimeline(), id: rand.Uint64()}
+	r := &run{o: &o, t: t, tl: newTimeline(), id: rand.Uint64(), before: before}
 	r.report = newReport(&o, t, r.tl)
 	switch o.Kind {
 	case Produce:
 		err = r.produce(ctx)
 	case Consume:
 		err = r.consume(ctx)
-	default:
+	case EndToEnd:
 		err = r.endToEnd(ctx)
+	default:
+		err = r.idle(ctx)
 	}
 	return r.report, errors.Join(err, t.close())
 }
@@ -43,6 +49,7 @@ type run struct {
 	t      *target
 	tl     *timeline
 	id     uint64
+	before memory // of the broker, before the load
 	report *Report
 }
 
@@ -63,7 +70,7 @@ func (r *run) watched(main, other []*shard, work func() error) error {
 	}
 	r.report.fill(merge(main), r.tl, r.o.Kind == Produce && r.o.openLoop())
 	r.report.Intervals = append(r.report.Intervals, w.list...)
-	return errors.Join(err, w.used(r.report))
+	return errors.Join(err, w.used(r.report, r.before))
 }
 
 func (r *run) newProducer() (*producer, error) {

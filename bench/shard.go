@@ -123,6 +123,7 @@ const (
 	failTimeout = "timeout"
 	failLost    = "connection lost"
 	failUnsent  = "not sent"
+	failOpening = "while the connections were opened"
 )
 
 // failCode is the reason for an answer's code, in Java's spelling.

@@ -70,15 +70,15 @@ func (t *target) close() error { return t.c.Close() }
 
 // usable are the queues of a route for this run.
 func (t *target) usable(r *body.TopicRouteData) []client.Queue {
-	if t.o.sends() {
+	if t.o.makes() {
 		return client.WriteQueues(r)
 	}
 	return client.ReadQueues(r)
 }
 
 func (t *target) fromRoute(ctx context.Context) error {
-	r, err := t.ns.Route(ctx, t.o.Topic)
-	if client.IsResponse(err, codec.RespTopicNotExist) && t.o.sends() {
+	r, err := t.ns.Route(ctx, t.topic())
+	if err == nil && t.o.Topics > 1 || client.IsResponse(err, codec.RespTopicNotExist) && t.o.makes() {
 		r, err = t.createEverywhere(ctx)
 	}
 	if err != nil {
@@ -111,7 +111,7 @@ func (t *target) createEverywhere(ctx context.Context) (*body.TopicRouteData, er
 	ctx, cancel := context.WithTimeout(ctx, routeWait)
 	defer cancel()
 	for {
-		r, err := t.ns.Route(ctx, t.o.Topic)
+		r, err := t.ns.Route(ctx, t.topic())
 		if err == nil && len(t.usable(r)) > 0 {
 			return r, nil
 		}
@@ -124,15 +124,18 @@ func (t *target) createEverywhere(ctx context.Context) (*body.TopicRouteData, er
 func (t *target) create(ctx context.Context, addr string) error {
 	c := &body.TopicConfig{}
 	c.SetDefaults()
-	c.TopicName, c.ReadQueueNums, c.WriteQueueNums = t.o.Topic, int32(t.o.Queues), int32(t.o.Queues)
+	c.TopicName, c.ReadQueueNums, c.WriteQueueNums = t.topic(), int32(t.o.Queues), int32(t.o.Queues)
+	if t.o.Topics > 1 {
+		return t.createTopics(ctx, addr, c)
+	}
 	return t.c.CreateTopic(ctx, addr, c)
 }
 
 // fromBroker asks the one broker that was named.
 func (t *target) fromBroker(ctx context.Context) error {
 	addr := t.o.Broker
-	c, err := t.c.TopicConfig(ctx, addr, t.o.Topic)
-	if client.IsResponse(err, codec.RespTopicNotExist) && t.o.sends() {
+	c, err := t.c.TopicConfig(ctx, addr, t.topic())
+	if err == nil && t.o.Topics > 1 || client.IsResponse(err, codec.RespTopicNotExist) && t.o.makes() {
 		if err = t.create(ctx, addr); err == nil {
 			c = &body.TopicConfig{Perm: codec.PermRead | codec.PermWrite, ReadQueueNums: int32(t.o.Queues),
 				WriteQueueNums: int32(t.o.Queues)}
@@ -167,11 +170,13 @@ func (t *target) askVersion(ctx context.Context) (string, error) {
 // stored is the sum of the queues' lengths, of all that was ever sent to them.
 func (t *target) stored(ctx context.Context) (n int64, err error) {
 	for _, q := range t.queues {
-		v, err := t.c.MaxOffset(ctx, q.Addr, t.o.Topic, q.ID)
-		if err != nil {
-			return 0, fmt.Errorf("bench: length of queue %d at %s: %w", q.ID, q.Addr, err)
+		for _, topic := range t.o.topicNames() {
+			v, err := t.c.MaxOffset(ctx, q.Addr, topic, q.ID)
+			if err != nil {
+				return 0, fmt.Errorf("bench: length of queue %d of %s at %s: %w", q.ID, topic, q.Addr, err)
+			}
+			n += int64(v)
 		}
-		n += int64(v)
 	}
 	return n, nil
 }

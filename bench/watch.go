@@ -5,6 +5,21 @@ import (
 	"time"
 )
 
+// memory is what a process has: anonymous pages, all resident ones, those that are its alone.
+type memory struct{ anon, total, private int64 }
+
+// memory is the broker's, nothing without its process id.
+func (o *Options) memory() (m memory, err error) {
+	if o.CPUPid == 0 {
+		return m, nil
+	}
+	if m.anon, m.total, err = processMemory(o.CPUPid); err != nil {
+		return m, usage("cpu-pid", "%v", err)
+	}
+	m.private, _ = privateMemory(o.CPUPid) // another user's process does not tell
+	return m, nil
+}
+
 // meter is what the processes have used at one time.
 type meter struct {
 	own    time.Duration
@@ -28,6 +43,7 @@ type watcher struct {
 	main  []*shard // what the run is about
 	other []*shard // whose failures count too
 	begin meter
+	since int64 // when begin was taken
 	list  []Interval
 	err   error
 }
@@ -65,6 +81,7 @@ func (w *watcher) measure() {
 	if w.begin, err = w.o.meter(); err != nil {
 		w.err = err
 	}
+	w.since = w.tl.now()
 }
 
 // look reports the last second.
@@ -99,7 +116,7 @@ func (w *watcher) look(second int) {
 }
 
 // used adds to the report what the processes have used since the warm-up ended.
-func (w *watcher) used(r *Report) error {
+func (w *watcher) used(r *Report, before memory) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -107,17 +124,21 @@ func (w *watcher) used(r *Report) error {
 	if err != nil {
 		return err
 	}
+	elapsed := w.tl.now() - w.since
 	messages := max(float64(r.Messages), 1)
 	r.Generator.CPUUsPerMsg = float64((end.own - w.begin.own).Nanoseconds()) / 1e3 / messages
 	if w.o.CPUPid == 0 {
 		return nil
 	}
-	cpu := float64((end.broker - w.begin.broker).Nanoseconds()) / 1e3 / messages
-	anon, total, err := processMemory(w.o.CPUPid)
+	used := float64((end.broker - w.begin.broker).Nanoseconds())
+	cpu, percent := used/1e3/messages, 100*used/float64(max(elapsed, 1))
+	after, err := w.o.memory()
 	if err != nil {
-		return usage("cpu-pid", "%v", err)
+		return err
 	}
-	r.Broker.CPUUsPerMsg, r.Broker.RSSAnonBytes, r.Broker.RSSTotalBytes = &cpu, &anon, &total
+	r.Broker.CPUUsPerMsg, r.Broker.CPUPercent = &cpu, &percent
+	r.Broker.RSSAnonBytes, r.Broker.RSSTotalBytes, r.Broker.PrivateBytes = &after.anon, &after.total, &after.private
+	r.Broker.RSSAnonBeforeBytes, r.Broker.PrivateBeforeBytes = &before.anon, &before.private
 	r.Broker.Cores = affinity(w.o.CPUPid)
 	return nil
 }
