@@ -40,6 +40,19 @@ func madvise(pages []byte, a Advice) error {
 	return err
 }
 
+// lockOnFault pins pages when they are touched (mlock2, Linux 4.4), so that locking a large range does not fill it at once.
+func lockOnFault(pages []byte) error {
+	_, _, errno := unix.Syscall(unix.SYS_MLOCK2, uintptr(unsafe.Pointer(&pages[0])), uintptr(len(pages)),
+		unix.MLOCK_ONFAULT)
+	switch {
+	case errno == 0:
+		return nil
+	case errno == syscall.ENOSYS:
+		return unix.Mlock(pages)
+	}
+	return errno
+}
+
 // mincoreBatch is how many pages one call asks about, so that the answer fits the stack.
 const mincoreBatch = 512
 

@@ -59,7 +59,12 @@ func (m *diskMapping) Sync(off, n int64) error {
 
 // Lock implements Mapping.
 func (m *diskMapping) Lock(off, n int64) error {
-	return m.onPages("mlock", off, n, unix.Mlock)
+	return m.onPages("mlock", off, n, func(pages []byte) error {
+		if err := lockOnFault(pages); err != nil {
+			return memlockError(err)
+		}
+		return nil
+	})
 }
 
 // Unlock implements Mapping.

@@ -32,6 +32,8 @@ func madvise(pages []byte, a Advice) error {
 	return unix.Madvise(pages, flag)
 }
 
+func lockOnFault(pages []byte) error { return unix.Mlock(pages) }
+
 // mincore is not called: macOS reports pages of other processes here and deprecates raw system calls.
 func mincore([]byte) (bool, error) { return false, errors.ErrUnsupported }
 
