@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +34,7 @@ type flags struct {
 	print     bool
 	important bool
 	log       string
+	profile   string
 }
 
 func newFlags(name string) *flags {
@@ -42,6 +44,7 @@ func newFlags(name string) *flags {
 	f.set.BoolVar(&f.print, "p", false, "print all configuration items and exit")
 	f.set.BoolVar(&f.important, "m", false, "print the important configuration items and exit")
 	f.set.StringVar(&f.log, "log", "info", "`LEVELS`, e.g. info,store=debug,broker=warn")
+	f.set.StringVar(&f.profile, "cpuprofile", "", "`FILE` for a CPU profile of the whole run, written at the end")
 	return f
 }
 
@@ -124,7 +127,7 @@ func runBroker(args []string) error {
 	if err := b.Start(); err != nil {
 		return err
 	}
-	return untilSignal(log, b.Close)
+	return f.serve(log, b.Close)
 }
 
 func runNamesrv(args []string) error {
@@ -140,7 +143,7 @@ func runNamesrv(args []string) error {
 	if err := ns.Start(); err != nil {
 		return err
 	}
-	return untilSignal(log, ns.Close)
+	return f.serve(log, ns.Close)
 }
 
 func runStandalone(args []string) error {
@@ -176,7 +179,7 @@ func runStandalone(args []string) error {
 		return err
 	}
 	log.Info("ready", "namesrv", sys.NamesrvAddr(), "broker", sys.BrokerAddr(), "data", *data)
-	return untilSignal(log, sys.Close)
+	return f.serve(log, sys.Close)
 }
 
 // settleStandalone puts all files under the data directory and, unless told otherwise, advertises the loopback address:
@@ -204,6 +207,25 @@ func settleStandalone(set, ns *config.Set, data, host string) error {
 		bc.BrokerIP1 = "127.0.0.1"
 	}
 	return nil
+}
+
+// serve serves until a signal, with a profile if one is wanted.
+func (f *flags) serve(log *slog.Logger, stop func(context.Context) error) error {
+	if f.profile == "" {
+		return untilSignal(log, stop)
+	}
+	file, err := os.Create(f.profile)
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		defer cancel()
+		return errors.Join(fmt.Errorf("-cpuprofile: %w", err), stop(ctx))
+	}
+	err = untilSignal(log, stop)
+	pprof.StopCPUProfile()
+	return errors.Join(err, file.Close())
 }
 
 // untilSignal serves until SIGTERM or SIGINT, then stops cleanly. A second signal ends the process at once.
