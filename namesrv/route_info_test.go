@@ -3,6 +3,8 @@ package namesrv
 import (
 	"bufio"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,7 +81,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return fmt.Sprintln(s.m.DeleteTopic(text(t, d, "topic", ""), text(t, d, "cluster", "")))
 	case "register-topic":
 		var queues []*body.QueueData
-		for _, c := range topics(t, d.Input) {
+		given := topics(t, d.Input)
+		for _, name := range slices.Sorted(maps.Keys(given)) {
+			c := given[name]
 			queues = append(queues, &body.QueueData{BrokerName: c.TopicName, Perm: c.Perm,
 				ReadQueueNums: c.ReadQueueNums, WriteQueueNums: c.WriteQueueNums})
 		}

@@ -117,7 +117,10 @@ func testNoDescriptors(t *testing.T, h Harness) {
 	require.NotEmpty(t, in)
 	require.Less(t, len(in), 2*fewDescriptors)
 	cpuBefore, open := usage()
-	require.Equal(t, len(in), open)
+	for end := time.Now().Add(patience); open != len(in); cpuBefore, open = usage() {
+		require.True(t, time.Now().Before(end), "%d connections are open, %d were served", open, len(in))
+		runtime.Gosched() // the one that was sent away is counted until its close is through
+	}
 	began := time.Now()
 	for range 30 {
 		dial().expectEnd() // within patience

@@ -73,6 +73,7 @@ func TinyOptions(rootDir string) store.Options {
 		Log:                        slog.New(slog.DiscardHandler),
 	}
 	o.FlushConsumeQueueThoroughPeriod = 3 * time.Millisecond
+	o.FlushCommitLogThoroughInterval = 3 * time.Millisecond
 	o.DeleteCommitLogFilesInterval = time.Millisecond
 	return o
 }
