@@ -166,12 +166,28 @@ func (q *Outbound) newTail(n int) *chunk {
 	return t
 }
 
+// Filler is what Fill puts runs into: a zerocopy.Batch where there is one.
+type Filler interface {
+	Add(b []byte, owner zerocopy.Owner) bool
+	Size() int
+}
+
 // Fill adds runs to v until it is full or has maxBytes.
-func (q *Outbound) Fill(v *zerocopy.Vec, maxBytes int) {
+func (q *Outbound) Fill(v Filler, maxBytes int) {
 	for i := q.head; i < len(q.runs) && v.Size() < maxBytes; i++ {
-		if !v.Add(q.runs[i].b) {
+		if !v.Add(q.runs[i].b, q.runs[i].owner) {
 			return
 		}
+	}
+}
+
+// Each gives runs to f until it returns false or has maxBytes; the last one is whole.
+func (q *Outbound) Each(maxBytes int, f func(b []byte) bool) {
+	for i := q.head; i < len(q.runs) && maxBytes > 0; i++ {
+		if !f(q.runs[i].b) {
+			return
+		}
+		maxBytes -= len(q.runs[i].b)
 	}
 }
 

@@ -35,9 +35,12 @@ func (v *Vec) Writev(fd int) (n int, err error) {
 	if len(v.iov) == 0 {
 		return 0, nil
 	}
+	return writev(fd, v.iov)
+}
+
+func writev(fd int, iov []unix.Iovec) (n int, err error) {
 	for {
-		r, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&v.iov[0])),
-			uintptr(len(v.iov)))
+		r, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)))
 		switch errno {
 		case 0:
 			return int(r), nil

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// maxQueueWrite is what one writev of queued bytes asks for, but for the last run.
+	// maxQueueWrite is what one write of queued bytes asks for, but for the last run.
 	maxQueueWrite = 256 << 10
 	// maxPenRounds is how many system calls for others the holder of the pen makes before the drainer takes
 	// over. The holder may be a loop: 1 MiB is some 200 µs.
 	maxPenRounds = 4
 )
 
-var vecs = sync.Pool{New: func() any { return new(zerocopy.Vec) }}
+var batches = sync.Pool{New: func() any { return new(zerocopy.Batch) }}
 
-func putVec(v *zerocopy.Vec) {
-	v.Reset()
-	vecs.Put(v)
+func putBatch(b *zerocopy.Batch) {
+	b.Reset()
+	batches.Put(b)
 }
 
 // Send implements reactor.Conn.
@@ -82,18 +82,19 @@ func (c *conn) send(o *reactor.Outbox, last bool) error {
 	return c.wroteUnlock(n, n < asked, err)
 }
 
-// writeOutbox makes one system call; asked is how much of o it was given.
+// writeOutbox makes one system call, or a few for long runs of files; asked is how much of o they were given.
 func (c *conn) writeOutbox(o *reactor.Outbox) (n, asked int, err error) {
 	if !o.HasSegments() {
 		n, err = zerocopy.Write(c.fd, o.Buffer())
 		return n, len(o.Buffer()), err
 	}
-	v := vecs.Get().(*zerocopy.Vec)
-	// what is beyond a full vector stays for the next one
-	o.Each(func(b []byte, _ zerocopy.Owner) { v.Add(b) })
-	n, err = v.Writev(c.fd)
+	v := batches.Get().(*zerocopy.Batch)
+	// what is beyond a full batch stays for the next one
+	full := false
+	o.Each(func(b []byte, owner zerocopy.Owner) { full = full || !v.Add(b, owner) })
+	n, err = v.Write(c.fd)
 	asked = v.Size()
-	putVec(v)
+	putBatch(v)
 	return n, asked, err
 }
 
@@ -144,12 +145,12 @@ func (c *conn) wroteUnlock(n int, full bool, err error) error {
 // writeQueueLocked writes what waits until it is through, the socket is full, or it is the drainer's turn. It
 // lets go of the lock for each system call; the caller has the pen.
 func (c *conn) writeQueueLocked() error {
-	v := vecs.Get().(*zerocopy.Vec)
-	defer putVec(v)
+	v := batches.Get().(*zerocopy.Batch)
+	defer putBatch(v)
 	for round := 0; round < maxPenRounds && !c.out.Empty() && !c.closed; round++ {
 		c.out.Fill(v, maxQueueWrite)
 		c.mu.Unlock()
-		n, err := v.Writev(c.fd)
+		n, err := v.Write(c.fd)
 		full := n < v.Size()
 		v.Reset()
 		c.mu.Lock()
@@ -195,10 +196,10 @@ func (c *conn) writeLast() {
 	if c.out.Empty() {
 		return
 	}
-	v := vecs.Get().(*zerocopy.Vec)
-	defer putVec(v)
+	v := batches.Get().(*zerocopy.Batch)
+	defer putBatch(v)
 	c.out.Fill(v, maxQueueWrite)
-	if n, err := v.Writev(c.fd); err == nil {
+	if n, err := v.Write(c.fd); err == nil {
 		c.out.Advance(n, c.eng.table.Now())
 	}
 }
