@@ -20,7 +20,7 @@ const (
 var errFileFull = errors.New("store: mapped file is full")
 
 // mappedFile is one file of a mappedFileQueue (Java DefaultMappedFile): fixed size, named by the offset of its first
-// byte, read and written through shared mappings. The descriptor is closed once a mapping exists.
+// byte, read and written through shared mappings. The descriptor is closed once a mapping exists; sendfile has its own.
 //
 // # Lifetime
 //
@@ -55,6 +55,7 @@ type mappedFile struct {
 	storeTimestamp atomic.Int64
 
 	cache residencyCache // which parts are in memory
+	desc  descriptor     // for sendfile
 
 	refs atomic.Int64
 	view atomic.Pointer[mappedView]
@@ -195,6 +196,7 @@ func (mf *mappedFile) releaseNow() {
 }
 
 func (mf *mappedFile) unmap() {
+	mf.desc.close()
 	if err := mf.unmapViews(); err != nil {
 		// A second unmap is what the reference count rules out, and the kernel has no other reason.
 		panic("store: BUG: " + err.Error())
