@@ -14,6 +14,24 @@ type Outbox struct {
 	marks []mark // segments that come after buf[:at]
 	segs  []zerocopy.Segment
 	size  int // of segs
+	sent  SentListener
+}
+
+// SentListener is told once that what an outbox held has gone to the socket, or to its connection's queue, or was dropped.
+type SentListener interface{ Sent() }
+
+// OnSent has l told when o is emptied the next time. Sent is called where the answers are written, maybe under locks: it
+// takes none and never waits. One that is still to be told is told now.
+func (o *Outbox) OnSent(l SentListener) {
+	o.tellSent()
+	o.sent = l
+}
+
+func (o *Outbox) tellSent() {
+	if l := o.sent; l != nil {
+		o.sent = nil
+		l.Sent()
+	}
 }
 
 // mark tells that segs[from:to] follow the first at bytes of buf.
@@ -75,6 +93,7 @@ func (o *Outbox) Forget() {
 	if cap(o.segs) > maxKeptOutboxRuns {
 		o.marks, o.segs = nil, nil
 	}
+	o.tellSent()
 }
 
 // Release drops all references and empties o.

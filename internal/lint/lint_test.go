@@ -67,11 +67,12 @@ var layers = []struct {
 }{
 	{"internal/vfs", []string{"internal/vfs"}},
 	{"internal/clock", nil},
+	{"internal/latency", []string{"internal/clock"}},
 	{"internal/bufpool", nil},
 	{"internal/invariants", nil},
 	{"codec", []string{"codec", "internal/bufpool", "internal/invariants"}},
 	{"zerocopy", []string{"internal/vfs"}},
-	{"reactor/rpc", []string{"reactor", "codec", "zerocopy", "internal/clock"}},
+	{"reactor/rpc", []string{"reactor", "codec", "zerocopy", "internal/clock", "internal/latency"}},
 	{"reactor", []string{"reactor", "codec", "zerocopy", "internal/clock", "internal/bufpool"}},
 	{"filter", []string{"codec"}},
 	{"auth", []string{"codec"}},

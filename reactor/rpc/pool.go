@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skylark/codec"
+	"skylark/internal/latency"
 	"skylark/reactor"
 )
 
@@ -58,6 +59,7 @@ type Pool struct {
 type workerState struct {
 	since atomic.Int64 // ms, 0 = idle
 	code  atomic.Int32
+	stage atomic.Uint32 // latency.Stage + 1
 }
 
 func newPool(s *Server, o PoolOptions) *Pool {
@@ -156,6 +158,7 @@ func (p *Pool) depth() int { return len(p.queue) - p.head }
 func (p *Pool) run(id int) {
 	defer p.wg.Done()
 	t := &Turn{server: p.server}
+	t.span.Watch(&p.busy[id].stage)
 	var out reactor.Outbox
 	for {
 		p.mu.Lock()
@@ -182,9 +185,14 @@ func (p *Pool) run(id int) {
 }
 
 func (p *Pool) serve(id int, t *Turn, out *reactor.Outbox, u *unit, depth int) {
-	t.begin(u.conn, out, false)
+	t.conn, t.out = u.conn, out
+	t.beginSpan(u.arrived, depth)
+	defer t.span.End(u.conn.RemoteAddr())
 	waited := time.Duration(t.millis-u.millis) * time.Millisecond
 	if p.o.MaxWait > 0 && waited >= p.o.MaxWait {
+		for i := range u.frames {
+			t.span.Count(u.frames[i].rt.class, u.frames[i].rt.code)
+		}
 		u.answerFrom(0, codeSystemBusy, p.timeoutRemark(waited, depth+len(u.frames), t.millis))
 		t.reset()
 		u.release()
@@ -204,12 +212,14 @@ func (p *Pool) serve(id int, t *Turn, out *reactor.Outbox, u *unit, depth int) {
 		}
 		t.cmd.Code = codec.NormalizeRequestCode(t.cmd.Code, u.frames[i].typ)
 		t.req = Request{Cmd: &t.cmd, turn: t}
+		t.span.Count(u.frames[i].rt.class, t.cmd.Code)
 		w.code.Store(int32(t.cmd.Code))
 		w.since.Store(t.millis)
 		p.server.serve(u.frames[i].rt, &t.req)
 	}
 	t.end()
 	w.since.Store(0)
+	t.span.Enter(latency.Write)
 	if !out.Empty() {
 		_ = u.conn.SendOutbox(out) // a closed connection needs no answer
 	}
@@ -250,18 +260,21 @@ func (p *Pool) sweep() {
 
 // timeoutRemark begins with Java's text and adds the reason.
 func (p *Pool) timeoutRemark(waited time.Duration, size int, now int64) string {
-	busy, longest, code := 0, int64(0), int32(0)
+	busy, longest, code, stage := 0, int64(0), int32(0), latency.Serve
 	for i := range p.busy {
 		if since := p.busy[i].since.Load(); since > 0 {
 			busy++
 			if d := now - since; d >= longest {
 				longest, code = d, p.busy[i].code.Load()
+				if st := p.busy[i].stage.Load(); st > 0 {
+					stage = latency.Stage(st - 1)
+				}
 			}
 		}
 	}
 	return fmt.Sprintf("[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: %dms, "+
-		"size of queue: %d; pool %s: %d of %d workers busy, the longest for %dms with request %d",
-		waited.Milliseconds(), size, p.o.Name, busy, p.o.Workers, longest, code)
+		"size of queue: %d; pool %s: %d of %d workers busy, the longest for %dms with request %d (%v)",
+		waited.Milliseconds(), size, p.o.Name, busy, p.o.Workers, longest, code, stage)
 }
 
 // Name is the class's name.

@@ -10,6 +10,7 @@ import (
 
 	"skylark/codec"
 	"skylark/internal/clock"
+	"skylark/internal/latency"
 	"skylark/reactor"
 )
 
@@ -58,6 +59,7 @@ type route struct {
 	onLoop LoopProcessor // nil: never on the loop
 	pool   *Pool
 	reject func(r *Request) string // "" = accept; else the remark of SYSTEM_BUSY
+	class  latency.Class
 }
 
 // Server is a reactor.Handler. Routes are registered before it is started.
@@ -72,6 +74,7 @@ type Server struct {
 	clock    clock.Clock
 	log      *slog.Logger
 	turns    sync.Pool
+	latency  *latency.Recorder
 }
 
 // NewServer makes a server without routes.
@@ -98,6 +101,8 @@ type Route struct {
 	OnLoop bool
 	// Reject is asked before the request is queued (Java NettyRequestProcessor.rejectRequest); "" accepts.
 	Reject func(r *Request) string
+	// Class of the requests in the latency histograms.
+	Class latency.Class
 }
 
 // Register adds a route; a second one for the same code is a bug.
@@ -114,7 +119,7 @@ func (s *Server) RegisterDefault(p Processor, pool *Pool) {
 }
 
 func newRoute(o Route) *route {
-	r := &route{code: o.Code, proc: o.Processor, pool: o.Pool, reject: o.Reject}
+	r := &route{code: o.Code, proc: o.Processor, pool: o.Pool, reject: o.Reject, class: o.Class}
 	if lp, ok := o.Processor.(LoopProcessor); ok && o.OnLoop {
 		r.onLoop = lp
 	}
@@ -139,6 +144,9 @@ func (s *Server) SetListener(l ConnListener) { s.listener = l }
 // SetAuthenticator installs the check that every request passes.
 func (s *Server) SetAuthenticator(a Authenticator) { s.auth = a }
 
+// SetLatency has all requests measured; it is called before the server is started.
+func (s *Server) SetLatency(l *latency.Recorder) { s.latency = l }
+
 // OnOpen implements reactor.Handler.
 func (s *Server) OnOpen(c reactor.Conn) error {
 	if s.listener.Opened != nil {
@@ -158,7 +166,7 @@ func (s *Server) OnClose(c reactor.Conn, reason error) {
 // OnFrames implements reactor.Handler: one turn.
 func (s *Server) OnFrames(c reactor.Conn, frames []codec.Frame, out *reactor.Outbox) {
 	t := s.turns.Get().(*Turn)
-	t.begin(c, out, true)
+	t.begin(c, out)
 	for _, f := range frames {
 		if err := t.cmd.Decode(f); err != nil {
 			c.Close(err)
@@ -173,8 +181,7 @@ func (s *Server) OnFrames(c reactor.Conn, frames []codec.Frame, out *reactor.Out
 	}
 	t.end()
 	t.submitUnits()
-	t.reset()
-	s.turns.Put(t)
+	out.OnSent(t) // ends the turn
 }
 
 // dispatch serves one decoded request of a loop turn or queues it.
@@ -188,7 +195,9 @@ func (s *Server) dispatch(t *Turn, f codec.Frame) {
 	}
 	r := &t.req
 	r.turn, r.Cmd = t, &t.cmd
+	t.span.Count(rt.class, t.cmd.Code)
 	if !s.serveOnLoop(rt, r) {
+		t.span.Uncount(rt.class)
 		t.queue(rt, f)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"skylark/codec"
+	"skylark/internal/latency"
 	"skylark/reactor"
 )
 
@@ -23,13 +24,30 @@ type Turn struct {
 	req    Request
 	units  []*unit // one for each pool that this turn's frames go to
 	finish []Finisher
+	span   latency.Span
 	// State is a processor's own for the turn, nil at its begin (the send processor gathers its waiting puts here).
 	State any
 }
 
-func (t *Turn) begin(c reactor.Conn, out *reactor.Outbox, onLoop bool) {
-	t.conn, t.out, t.onLoop = c, out, onLoop
-	t.millis = t.server.clock.Millis()
+func (t *Turn) begin(c reactor.Conn, out *reactor.Outbox) {
+	t.conn, t.out, t.onLoop = c, out, true
+	t.beginSpan(0, 0)
+}
+
+// beginSpan reads the clock: once for the time of day and the timeline.
+func (t *Turn) beginSpan(arrived int64, depth int) {
+	if l := t.server.latency; l != nil {
+		t.millis = t.span.Begin(l, arrived, depth, !t.onLoop)
+	} else {
+		t.millis = t.server.clock.Millis()
+	}
+}
+
+// Sent implements reactor.SentListener: the answers of a loop's turn are written.
+func (t *Turn) Sent() {
+	t.span.End(t.conn.RemoteAddr())
+	t.reset()
+	t.server.turns.Put(t)
 }
 
 // end calls the finishers, also those that finishers add.
@@ -67,6 +85,9 @@ func (t *Turn) Conn() reactor.Conn { return t.conn }
 // Out is where answers go.
 func (t *Turn) Out() *reactor.Outbox { return t.out }
 
+// Span is the turn's timeline, for processors to say in which stage it is.
+func (t *Turn) Span() *latency.Span { return &t.span }
+
 // Millis is the time the turn began, ms since 1970: one clock read for all its requests.
 func (t *Turn) Millis() int64 { return t.millis }
 
@@ -91,7 +112,7 @@ func (t *Turn) queue(rt *route, f codec.Frame) {
 	}
 	if u == nil {
 		u = unitPool.Get().(*unit)
-		u.conn, u.pool, u.millis = t.conn, rt.pool, t.millis
+		u.conn, u.pool, u.millis, u.arrived = t.conn, rt.pool, t.millis, t.span.Began()
 		t.units = append(t.units, u)
 	}
 	u.add(rt, f)
@@ -113,6 +134,8 @@ type unit struct {
 	millis int64 // when it came
 	buf    []byte
 	frames []unitFrame
+	// arrived is millis by the latency recorder's clock.
+	arrived int64
 }
 
 type unitFrame struct {
@@ -143,7 +166,7 @@ func (u *unit) frame(i int) codec.Frame {
 // split cuts u behind its first n requests and returns the others, without their bodies: they will be refused.
 func (u *unit) split(n int) *unit {
 	rest := unitPool.Get().(*unit)
-	rest.conn, rest.pool, rest.millis = u.conn, u.pool, u.millis
+	rest.conn, rest.pool, rest.millis, rest.arrived = u.conn, u.pool, u.millis, u.arrived
 	for i := n; i < len(u.frames); i++ {
 		f := u.frame(i)
 		f.Body = nil
