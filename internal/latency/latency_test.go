@@ -116,7 +116,7 @@ func TestSpan(t *testing.T) {
 		require.InDelta(t, 25, float64(snap.Total[Send].Max())/1e6, 25.0/8)
 		f := func(st Stage, millis float64, weight int64) {
 			t.Helper()
-			h := &snap.Stages[Pull][st] // the class of the last request that is not Other
+			h := &snap.Stages[Send][st]
 			require.EqualValues(t, weight, h.Count())
 			require.InDelta(t, millis, float64(h.Max())/1e6, millis/8)
 		}

@@ -83,8 +83,16 @@ func (s *Span) Count(c Class, code int) {
 
 // Uncount takes a request off again: somebody else answers it.
 func (s *Span) Uncount(c Class) {
-	if s.rec != nil {
-		s.counts[c]--
+	if s.rec == nil {
+		return
+	}
+	if s.counts[c]--; s.counts[c] == 0 && c == s.class {
+		s.class = Other
+		for x := range NumClasses {
+			if s.counts[x] > 0 {
+				s.class = x
+			}
+		}
 	}
 }
 
@@ -134,6 +142,9 @@ func (s *Span) Detach(to *Span, c Class, n int, st Stage) {
 	}
 	to.last, to.cur, to.detail = now, st, true
 	to.always |= 1<<st | 1<<Write
+	if s.counts[c] == 0 && s.class == c {
+		s.known = 0 // the stages were theirs
+	}
 }
 
 // End is called when the answers were written. remote is where the requests came from.
