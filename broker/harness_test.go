@@ -34,6 +34,7 @@ type setup struct {
 	// virtual has the network in memory, for synctest bubbles.
 	virtual bool
 	namesrv client.Dialer
+	engine  func(reactor.Options) reactor.Engine // nil: gnet
 	// prepare is called between New and Start.
 	prepare func(b *Broker)
 }
@@ -95,6 +96,9 @@ func tryStart(t testing.TB, s setup) (*testBroker, error) {
 	o := Options{Config: set, FS: s.fs, Dialer: s.namesrv, Listen: []string{"127.0.0.1:0", "127.0.0.1:0"},
 		Log:       slog.New(slog.NewTextHandler(tb.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		NewEngine: func(o reactor.Options) reactor.Engine { return gnet.New(o) }}
+	if s.engine != nil {
+		o.NewEngine = s.engine
+	}
 	if s.virtual {
 		tb.net = mem.NewNetwork()
 		o.NewEngine = func(o reactor.Options) reactor.Engine { return mem.NewOn(tb.net, o) }
