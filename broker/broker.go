@@ -27,6 +27,7 @@ import (
 	"skylark/codec"
 	"skylark/config"
 	"skylark/internal/clock"
+	"skylark/internal/latency"
 	"skylark/internal/persist"
 	"skylark/internal/vfs"
 	"skylark/reactor"
@@ -97,6 +98,8 @@ type Broker struct {
 	activity      activity
 	notices       notices
 	inflight      inflight
+	latency       *latency.Recorder
+	slow          *latency.SlowRequestService
 
 	stop   chan struct{}
 	tasks  sync.WaitGroup
@@ -124,6 +127,7 @@ func New(o Options) (*Broker, error) {
 		return nil, err
 	}
 	b.server = rpc.NewServer(b.clock, b.log)
+	b.makeLatency()
 	b.makePools()
 	b.registerRoutes()
 	b.registrar = newRegistrar(b)
@@ -235,6 +239,7 @@ func (b *Broker) Start() error {
 		return errors.Join(err, b.Close(context.Background()))
 	}
 	b.stats.Start()
+	b.slow.Start()
 	b.schedule.Start() // before the first pull: what became due during the stop is delivered
 	if err := b.listen(); err != nil {
 		return errors.Join(err, b.Close(context.Background()))
@@ -359,6 +364,7 @@ func (b *Broker) closeServices() error {
 	b.server.Close()
 	b.readers.close()
 	b.stats.Close()
+	b.slow.Close()
 	b.schedule.Close()
 	err := b.store.Close()
 	return errors.Join(err, b.schedule.Save(), b.offsets.Persist(), b.filters.Persist())

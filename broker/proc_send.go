@@ -9,6 +9,7 @@ import (
 
 	"skylark/broker/topic"
 	"skylark/codec"
+	"skylark/internal/latency"
 	"skylark/reactor"
 	"skylark/reactor/rpc"
 	"skylark/store"
@@ -45,6 +46,7 @@ type sendTurn struct {
 	conn    reactor.Conn
 	end     store.PhyOffset // what has to be durable before waiting may be answered
 	out     reactor.Outbox
+	span    latency.Span // of waiting
 }
 
 // waitingSend is an answer that may not leave yet.
@@ -115,11 +117,16 @@ func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 		return false
 	}
 	var put store.PutResult
+	span := r.Turn().Span()
+	span.About(m.Topic, m.QueueID)
+	span.Enter(latency.Append)
 	if h.Batch {
 		put = b.store.AppendBatch(m)
 	} else {
 		put = b.store.Append(m)
 	}
+	span.Waited(latency.Lock, put.Waited)
+	span.Enter(latency.Serve)
 	p.answer(r, st, t, &put)
 	return true
 }
@@ -291,13 +298,17 @@ func (st *sendTurn) FinishTurn(t *rpc.Turn) {
 		return
 	}
 	st.b.inflight.add()
+	t.Span().Detach(&st.span, latency.Send, len(st.waiting), latency.Flush)
 	done := func(status store.PutStatus) {
 		defer st.b.inflight.done()
+		st.span.Enter(latency.Write)
 		st.flushWaiting(&st.out, status)
 		_ = st.conn.SendOutbox(&st.out) // a closed connection needs no answer
+		st.span.End(st.conn.RemoteAddr())
 		st.release()
 	}
 	if st.b.store.Durable(st.end, st.b.syncFlushTimeout(), done) {
+		st.span.End(st.conn.RemoteAddr())
 		st.flushWaiting(t.Out(), store.PutOK)
 		st.b.inflight.done()
 		st.release()

@@ -103,6 +103,7 @@ func (b *Broker) RuntimeInfo() map[string]string {
 	info["commitLogDiskRatio_"+dir] = info["commitLogDiskRatio"] // Java: one for each path
 	b.stats.RuntimeInfo(info)
 	b.schedule.RuntimeInfo(info)
+	b.slow.RuntimeInfo(info)
 	info["brokerActive"] = "true"
 	info["brokerVersionDesc"] = codec.VersionName(codec.AnnouncedVersion)
 	info["brokerVersion"] = strconv.Itoa(codec.AnnouncedVersion)

@@ -6,6 +6,7 @@ import (
 	"skylark/broker/hold"
 	"skylark/codec"
 	"skylark/codec/body"
+	"skylark/internal/latency"
 	"skylark/reactor/rpc"
 )
 
@@ -60,13 +61,13 @@ func (b *Broker) registerRoutes() {
 	send := &SendMessageProcessor{b}
 	for _, code := range []int{codec.ReqSendMessage, codec.ReqSendMessageV2, codec.ReqSendBatchMessage} {
 		b.server.Register(rpc.Route{Code: code, Processor: send, Pool: p.send, OnLoop: own.SendOnLoop,
-			Reject: b.rejectSend})
+			Reject: b.rejectSend, Class: latency.Send})
 	}
 	pull := &PullMessageProcessor{b}
 	b.server.Register(rpc.Route{Code: codec.ReqPullMessage, Processor: pull, Pool: p.pull,
-		OnLoop: own.PullOnLoop})
+		OnLoop: own.PullOnLoop, Class: latency.Pull})
 	b.server.Register(rpc.Route{Code: codec.ReqLitePullMessage, Processor: pull, Pool: p.litePull,
-		OnLoop: own.PullOnLoop})
+		OnLoop: own.PullOnLoop, Class: latency.Pull})
 	b.registerColdRoutes(route)
 	b.server.SetListener(rpc.ConnListener{Opened: b.connOpened, Closed: b.connClosed})
 	b.server.SetAuthenticator(b.guardPort)

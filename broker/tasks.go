@@ -59,6 +59,7 @@ func (b *Broker) housekeeping() {
 		b.forget(c)
 	}
 	b.locks.Sweep()
+	b.setSlowAfter()
 }
 
 // protect switches off groups whose next message is further back in the log than consumerFallbehindThreshold

@@ -27,6 +27,9 @@ type OwnConfig struct {
 	OutboundHighWatermark int `prop:"outboundHighWatermark" def:"8388608" is:"1024.. live"`
 	// OutboundLowWatermark: bytes from which it gets answers again; must be below outboundHighWatermark.
 	OutboundLowWatermark int `prop:"outboundLowWatermark" def:"2097152" is:"live"`
+	// SlowRequestMillis: a request that takes as long, from arrival to the written answer, is logged with the time it spent
+	// in each stage; 0 switches the trace off.
+	SlowRequestMillis int64 `prop:"slowRequestMillis" def:"500" is:"0.. live"`
 	// FrameMaxLength: bytes of one frame; longer ones close the connection.
 	FrameMaxLength int `prop:"com.rocketmq.remoting.frameMaxLength" def:"16777216" is:"1024..1073741824"`
 

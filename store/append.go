@@ -72,7 +72,7 @@ func (s *MessageStore) Append(m *codec.Message) PutResult {
 	s.appended()
 	s.countPut(1, len(*scratch), at)
 	return PutResult{Status: PutOK, PhyOffset: at.phyOffset, EndOffset: at.phyOffset + PhyOffset(len(*scratch)),
-		QueueOffset: at.queueOffset, StoreTimestamp: at.storeTimestamp, Count: 1}
+		QueueOffset: at.queueOffset, StoreTimestamp: at.storeTimestamp, Count: 1, Waited: at.lockWait()}
 }
 
 // AppendBatch stores the messages of a batch body (request 320) as records of their own with consecutive queue offsets,
@@ -103,7 +103,8 @@ func (s *MessageStore) AppendBatch(m *codec.Message) PutResult {
 	s.appended()
 	s.countPut(len(starts), len(*scratch), at)
 	return PutResult{Status: PutOK, PhyOffset: at.phyOffset, EndOffset: at.phyOffset + PhyOffset(len(*scratch)),
-		QueueOffset: at.queueOffset, StoreTimestamp: at.storeTimestamp, Count: len(starts), PhyOffsets: starts}
+		QueueOffset: at.queueOffset, StoreTimestamp: at.storeTimestamp, Count: len(starts), PhyOffsets: starts,
+		Waited: at.lockWait()}
 }
 
 // errBatchTooLong answers a batch whose records together are longer than a message may be.
@@ -155,6 +156,14 @@ func (s *MessageStore) place(run []byte, m *codec.Message) (placed, error) {
 			return at, err
 		}
 	}
+}
+
+// lockWait is what the put waited for the lock or a file: the store timestamp was read under the lock.
+func (p *placed) lockWait() time.Duration {
+	if !p.waited {
+		return 0
+	}
+	return time.Duration(max(p.storeTimestamp-p.sinceMillis, 0)) * time.Millisecond
 }
 
 // countPut counts a put. A clock read costs as much as the copy of a small message, so the time is taken of those that had

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"time"
 
 	"skylark/codec"
 	"skylark/zerocopy"
@@ -51,6 +52,8 @@ type PutResult struct {
 	QueueOffset    QueueOffset // of the first record
 	StoreTimestamp int64       // ms
 	Count          int         // records written
+	// Waited is how long it took to get the put lock or the next file, to the ms; 0 when both were there.
+	Waited time.Duration
 	// PhyOffsets are those of all records of a batch, nil for a single message.
 	PhyOffsets []PhyOffset
 	// Err says more when Status is not PutOK: the limit that was passed, the file that failed.

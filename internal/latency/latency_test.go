@@ -120,10 +120,10 @@ func TestSpan(t *testing.T) {
 			require.EqualValues(t, weight, h.Count())
 			require.InDelta(t, millis, float64(h.Max())/1e6, millis/8)
 		}
-		f(Serve, 2, SampleEvery)
-		f(Lock, 15, 1)
-		f(Append, 5, SampleEvery)
-		f(Write, 3, SampleEvery)
+		f(Serve, 2, 2*SampleEvery)
+		f(Lock, 15, 2)
+		f(Append, 5, 2*SampleEvery)
+		f(Write, 3, 2*SampleEvery)
 	})
 }
 

@@ -59,7 +59,7 @@ func (s *Span) Begin(r *Recorder, arrived int64, depth int, pooled bool) (millis
 // Began is when the requests came, Recorder.Now.
 func (s *Span) Began() int64 { return s.began }
 
-// Watch publishes what stage the span is in: the stage's number + 1, 0 when it is in none.
+// Watch publishes what stage a pooled span is in: the stage's number + 1, 0 when it is in none.
 func (s *Span) Watch(w *atomic.Uint32) { s.watch = w }
 
 func (s *Span) set(st Stage, d int64) {
@@ -102,13 +102,15 @@ func (s *Span) About(topic string, queueID int32) { s.topic, s.queueID = topic, 
 // Enter ends the stage the requests are in and begins another.
 func (s *Span) Enter(st Stage) {
 	if s.detail {
-		s.lap(s.rec.now())
+		s.lapNow()
+		if s.watch != nil {
+			s.watch.Store(uint32(st) + 1)
+		}
 	}
 	s.cur = st
-	if s.watch != nil {
-		s.watch.Store(uint32(st) + 1)
-	}
 }
+
+func (s *Span) lapNow() { s.lap(s.rec.now()) }
 
 func (s *Span) lap(now int64) {
 	s.set(s.cur, max(now-s.last, 0)) // Waited may have rounded up
