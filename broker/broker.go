@@ -100,6 +100,7 @@ type Broker struct {
 	inflight      inflight
 	latency       *latency.Recorder
 	slow          *latency.SlowRequestService
+	probe         dispatchProbe
 
 	stop   chan struct{}
 	tasks  sync.WaitGroup
@@ -223,6 +224,7 @@ func (b *Broker) delivered(d schedule.Delivery) {
 
 // arrived is the store's report of messages that can be consumed now.
 func (b *Broker) arrived(batch []store.Arrival) {
+	b.probe.arrived(b)
 	for i := range batch {
 		a := &batch[i]
 		if a.Topic == codec.ScheduleTopic {

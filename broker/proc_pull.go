@@ -8,6 +8,7 @@ import (
 	"skylark/broker/group"
 	"skylark/broker/topic"
 	"skylark/codec"
+	"skylark/internal/latency"
 	"skylark/reactor"
 	"skylark/reactor/rpc"
 	"skylark/store"
@@ -48,6 +49,7 @@ type pull struct {
 	mayWait bool
 	millis  int64 // when it began
 	out     *reactor.Outbox
+	span    *latency.Span
 
 	topic *topic.Topic
 	group *group.Group
@@ -72,12 +74,16 @@ func (p *PullMessageProcessor) process(r *rpc.Request) bool {
 	defer q.release()
 	q.b, q.conn, q.out, q.millis = p.b, r.Conn(), r.Out(), r.Millis()
 	q.code, q.typ, q.opaque, q.oneway = r.Cmd.Code, r.Cmd.Type, r.Cmd.Opaque, r.Cmd.IsOneway()
-	q.first, q.mayWait = true, !r.OnLoop()
+	q.first, q.mayWait, q.span = true, !r.OnLoop(), r.Turn().Span()
 	if err := q.h.Decode(r.Cmd); err != nil {
 		q.refuse(codec.RespInvalidParameter, err.Error(), 0)
 		return true
 	}
-	return q.serve() != pullWouldWait
+	outcome := q.serve()
+	if outcome == pullParked {
+		q.span.Uncount(latency.Pull)
+	}
+	return outcome != pullWouldWait
 }
 
 // pullOutcome is what became of an execution.
@@ -109,7 +115,10 @@ func (q *pull) serve() pullOutcome {
 	if !q.sub.All() {
 		q.get.Filter = q.sub
 	}
+	q.span.About(q.topic.Name, h.QueueID)
+	q.span.Enter(latency.Read)
 	b.store.Get(&q.get, &q.res)
+	q.span.Enter(latency.Serve)
 	if q.res.Status == store.GetCold {
 		return pullWouldWait
 	}

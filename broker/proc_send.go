@@ -127,6 +127,7 @@ func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 	}
 	span.Waited(latency.Lock, put.Waited)
 	span.Enter(latency.Serve)
+	b.probe.put(span.Lapped(), &put)
 	p.answer(r, st, t, &put)
 	return true
 }

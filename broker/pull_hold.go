@@ -6,6 +6,7 @@ import (
 	"skylark/broker/conn"
 	"skylark/broker/hold"
 	"skylark/codec"
+	"skylark/internal/latency"
 	"skylark/reactor"
 )
 
@@ -21,6 +22,7 @@ type heldPull struct {
 	code   int
 	typ    codec.SerializeType
 	opaque int32
+	woken  int64 // when it was, if a reader goroutine serves it; latency.Recorder.Now
 }
 
 // park holds the request; false when too many are held already, or the broker stops.
@@ -79,16 +81,31 @@ func (w *heldPull) Expire() { w.serve(false) }
 func (w *heldPull) serve(mayWait bool) {
 	q := pulls.Get().(*pull)
 	defer q.release()
-	out := outboxes.Get().(*reactor.Outbox)
-	defer outboxes.Put(out)
-	q.b, q.h, q.conn, q.out, q.millis = w.b, w.h, w.conn, out, w.b.clock.Millis()
+	s := wakes.Get().(*wake)
+	defer wakes.Put(s)
+	out := &s.out
+	q.b, q.h, q.conn, q.out, q.span = w.b, w.h, w.conn, out, &s.span
+	q.millis = s.span.Begin(w.b.latency, w.woken, 0, mayWait)
+	s.span.Count(latency.Wake, w.code)
 	q.code, q.typ, q.opaque, q.mayWait = w.code, w.typ, w.opaque, mayWait
-	if q.serve() == pullWouldWait && !w.b.readers.submit(func() { w.serve(true) }) {
+	if q.serve() == pullWouldWait {
+		w.woken = s.span.Began()
+		if w.b.readers.submit(func() { w.serve(true) }) {
+			return
+		}
 		q.refuse(codec.RespSystemBusy, "too many reads of cold data wait", 0)
 	}
+	s.span.Enter(latency.Write)
 	if !out.Empty() {
 		_ = w.conn.SendOutbox(out) // a closed connection needs no answer
 	}
+	s.span.End(w.conn.RemoteAddr())
 }
 
-var outboxes = sync.Pool{New: func() any { return &reactor.Outbox{} }}
+// wake is what serving a parked pull takes.
+type wake struct {
+	out  reactor.Outbox
+	span latency.Span
+}
+
+var wakes = sync.Pool{New: func() any { return &wake{} }}

@@ -72,6 +72,10 @@ func (s *reputMessageService) wake() { s.signal.raise() }
 // where is the offset before which every record has its entry.
 func (s *reputMessageService) where() PhyOffset { return PhyOffset(s.position.Load()) }
 
+// DispatchedWhere is the offset before which every record has its ConsumeQueue entry. It has moved on when
+// Listener.Arrived is called.
+func (s *MessageStore) DispatchedWhere() PhyOffset { return s.reput.where() }
+
 // behind is dispatchBehindBytes.
 func (s *reputMessageService) behind() int64 {
 	return max(0, int64(s.cl.confirmOffset())-s.position.Load())

@@ -112,6 +112,14 @@ func (s *Span) Enter(st Stage) {
 
 func (s *Span) lapNow() { s.lap(s.rec.now()) }
 
+// Lapped is when the stage before the current one ended, Recorder.Now; 0 if the turn is not measured in full.
+func (s *Span) Lapped() int64 {
+	if s.detail {
+		return s.last
+	}
+	return 0
+}
+
 func (s *Span) lap(now int64) {
 	s.set(s.cur, max(now-s.last, 0)) // Waited may have rounded up
 	s.last = now
