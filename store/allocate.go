@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"sync"
@@ -24,9 +25,17 @@ const (
 // reserved, length durable, mapped, its first pages populated. Java asks for the next and the one after when a file is
 // begun, as sparse files cost nothing; ours take their space, so there is one spare file at most, made when a quarter
 // of the current one is used.
+//
+// With a transient store pool the file gets a write buffer. When the pool has none, it is written through its mapping,
+// or, with FastFailIfNoBufferInStorePool, not made at all.
+//
+// With WarmMapedFileEnable the rest of its pages is populated and locked in memory as well (Java warmMappedFile), while
+// the file is ready already: its predecessor takes long enough, and the very first file is not waited for.
 type allocateMappedFileService struct {
 	queue *mappedFileQueue
 	clock clock.Clock
+	o     *Options
+	pool  *transientStorePool // nil without; set before start
 
 	// ready is the spare file, for canAppend without a lock.
 	ready atomic.Pointer[mappedFile]
@@ -39,12 +48,14 @@ type allocateMappedFileService struct {
 	triedAt time.Time
 	closed  bool
 
+	lockRefused bool // files cannot be locked in memory; owned by run
+
 	wakeup chan struct{}
 	done   chan struct{}
 }
 
 func newAllocateMappedFileService(q *mappedFileQueue, o *Options) *allocateMappedFileService {
-	return &allocateMappedFileService{queue: q, clock: o.Clock, wanted: -1, taken: -1, changed: make(chan struct{}),
+	return &allocateMappedFileService{queue: q, clock: o.Clock, o: o, wanted: -1, taken: -1, changed: make(chan struct{}),
 		wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
@@ -154,24 +165,58 @@ func (s *allocateMappedFileService) make(from int64) {
 		s.discard(spare)
 	}
 	mf, err := s.create(from)
+	warm := err == nil && s.o.WarmMapedFileEnable && mf.Acquire()
 	if err == nil {
 		s.ready.Store(mf)
 	}
 	s.announce(err)
+	if warm {
+		s.warm(mf)
+		mf.Release()
+	}
 }
 
 func (s *allocateMappedFileService) create(from int64) (*mappedFile, error) {
 	q := s.queue
+	var buffer *writeBuffer
+	if s.pool != nil {
+		if buffer = s.pool.borrow(); buffer == nil && s.o.FastFailIfNoBufferInStorePool {
+			return nil, errNoBuffer
+		}
+	}
 	mf, err := q.createFile(path.Join(q.dir, offsetFileName(from)), from)
 	if err != nil {
+		if buffer != nil {
+			s.pool.giveBack(buffer)
+		}
 		return nil, err
 	}
 	if err := q.fs.SyncDir(q.dir); err != nil {
 		s.discard(mf)
 		return nil, fmt.Errorf("store: sync directory %s: %w", q.dir, err)
 	}
+	if buffer != nil {
+		if err := mf.useBuffer(buffer, s.pool); err != nil {
+			s.pool.giveBack(buffer)
+			s.discard(mf)
+			return nil, err
+		}
+	}
 	populateAhead(mf, min(mf.size, populateChunk), q.log)
 	return mf, nil
+}
+
+// errNoBuffer answers a put when a file is not made because the transient store pool is empty.
+var errNoBuffer = errors.New("store: no free buffer in the transient store pool and fastFailIfNoBufferInStorePool is set")
+
+// deficient tells that the last file was not made for want of a buffer, and there still is none.
+func (s *allocateMappedFileService) deficient() bool {
+	if s.pool == nil || !s.o.FastFailIfNoBufferInStorePool || s.pool.available() > 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Is(s.err, errNoBuffer)
 }
 
 // discard deletes a spare file that nobody needs: Java deletes its pre-allocated file at the stop too.

@@ -180,10 +180,12 @@ func (s *MessageStore) countPut(messages, sizeBytes int, at placed) {
 	s.stats.put(messages, sizeBytes, s.o.Clock.Millis()-at.sinceMillis, weight)
 }
 
-// appended tells those who work behind the log.
+// appended tells those who work behind the log; the dispatch only if it can see the record already.
 func (s *MessageStore) appended() {
 	s.cl.flusher.appended()
-	s.reput.wake()
+	if s.showsAtOnce {
+		s.reput.wake()
+	}
 }
 
 // illegal is the answer to a message that no retry can save.

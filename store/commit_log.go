@@ -39,6 +39,9 @@ type commitLog struct {
 	alloc    *allocateMappedFileService
 	populate *populateAheadService
 	flusher  flusher
+	pool     *transientStorePool // nil without
+	// writerFaults counts the pages that the writer touched before the populateAheadService did.
+	writerFaults atomic.Int64
 
 	active atomic.Pointer[mappedFile] // the file being written, nil before the first put
 
@@ -79,12 +82,30 @@ func newCommitLog(o *Options, flags *runningFlags, checkpoint *storeCheckpoint, 
 	cl.files = newMappedFileQueue(o, o.CommitLogDir, o.MappedFileSizeCommitLog, true)
 	cl.alloc = newAllocateMappedFileService(cl.files, o)
 	cl.populate = newPopulateAheadService(cl.alloc, &cl.active, o)
-	if o.FlushDiskType == SyncFlush {
+	flush := func() *flushRealTimeService { return newFlushRealTimeService(cl.files, o, checkpoint, fail) }
+	switch {
+	case o.FlushDiskType == SyncFlush:
 		cl.flusher = newGroupCommitService(cl.files, o, checkpoint, fail)
-	} else {
-		cl.flusher = newFlushRealTimeService(cl.files, o, checkpoint, fail)
+	case o.TransientStorePoolEnable:
+		cl.flusher = newCommitRealTimeService(cl.files, o, flush(), fail)
+	default:
+		cl.flusher = flush()
 	}
 	return cl
+}
+
+// usePool makes the write buffers, before start. Recovery is over.
+func (cl *commitLog) usePool() error {
+	if !cl.o.TransientStorePoolEnable {
+		return nil
+	}
+	pool, err := newTransientStorePool(cl.o.TransientStorePoolSize, cl.o.MappedFileSizeCommitLog, cl.o.Log)
+	if err != nil {
+		return err
+	}
+	cl.pool, cl.alloc.pool = pool, pool
+	cl.files.useBuffers()
+	return nil
 }
 
 // start begins the services; recovery is over.
@@ -94,6 +115,8 @@ func (cl *commitLog) start() {
 		cl.active.Store(last)
 		if err := cl.ready(last); err != nil {
 			cl.o.Log.Warn("the rest of the last commit log file has no room on the disk", "file", last.path, "err", err)
+		} else {
+			populateAhead(last, min(last.wrotePosition.Load()+populateChunk, last.size), cl.o.Log)
 		}
 	}
 	cl.alloc.start(last)
@@ -193,7 +216,10 @@ func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64) (placed
 		from += size
 	}
 	end := pos + int64(len(run))
-	copy(mf.data()[pos:end], run)
+	if populated := mf.populated.Load(); end > populated {
+		cl.writerFaults.Add(pagesTouched(max(pos, populated), end))
+	}
+	copy(mf.writable()[pos:end], run)
 	mf.wrotePosition.Store(end)
 	mf.storeTimestamp.Store(at.storeTimestamp)
 	if next != nil {
@@ -240,14 +266,18 @@ func (cl *commitLog) room(need int64) (mf *mappedFile, roll *rollNeeded, err err
 	}
 	// The rest becomes a blank record (Java BLANK_MAGIC_CODE): 8 bytes are written, all count.
 	if rest >= codec.BlankRecordBytes {
-		codec.AppendBlank(mf.data()[pos:pos], int(rest))
+		codec.AppendBlank(mf.writable()[pos:pos], int(rest))
+		pos += codec.BlankRecordBytes
 	}
-	mf.wrotePosition.Store(mf.size)
+	mf.fill(pos)
 	return cl.begin(next), nil, nil
 }
 
 // begin makes a new file the active one.
 func (cl *commitLog) begin(next *mappedFile) *mappedFile {
+	if left := cl.active.Load(); left != nil {
+		cl.unlockLater(left)
+	}
 	cl.files.add(next)
 	cl.active.Store(next)
 	cl.populate.wake()
@@ -294,6 +324,9 @@ func (cl *commitLog) slice(p PhyOffset, n int) (b []byte, mf *mappedFile, ok boo
 func (cl *commitLog) minOffset() PhyOffset { return PhyOffset(cl.files.minOffset()) }
 func (cl *commitLog) maxOffset() PhyOffset { return PhyOffset(cl.files.maxOffset()) }
 
+// wroteEnd is the end of what was put, which readers may not see yet.
+func (cl *commitLog) wroteEnd() PhyOffset { return PhyOffset(cl.files.wroteEnd()) }
+
 // flushedWhere is the end of what is durable.
 func (cl *commitLog) flushedWhere() PhyOffset { return PhyOffset(cl.files.flushedWhere.Load()) }
 
@@ -306,6 +339,22 @@ func (cl *commitLog) confirmOffset() PhyOffset {
 	return cl.maxOffset()
 }
 
+// shownAtOnce tells that readers see a record as soon as it is put: neither a flush nor a commit has to come first.
+func (cl *commitLog) shownAtOnce() bool {
+	return cl.o.FlushDiskType == AsyncFlush && !cl.o.TransientStorePoolEnable
+}
+
+// remainToCommit is how much is in write buffers only, and remainToFlush how much of the files is not durable (Java
+// remainHowManyDataToCommit, remainHowManyDataToFlush).
+func (cl *commitLog) remainToCommit() int64 {
+	committed := cl.files.maxOffset() // first: the other only grows
+	return cl.files.wroteEnd() - committed
+}
+
+func (cl *commitLog) remainToFlush() int64 {
+	return max(0, cl.files.maxOffset()-cl.files.flushedWhere.Load())
+}
+
 // earliestTimestamp is the store time of the first record, -1 without any (Java getEarliestMessageTime).
 func (cl *commitLog) earliestTimestamp() int64 {
 	first := cl.files.first()
@@ -313,7 +362,7 @@ func (cl *commitLog) earliestTimestamp() int64 {
 		return -1
 	}
 	defer first.Release()
-	rec, err := codec.ParseRecord(first.data()[:first.wrotePosition.Load()], false)
+	rec, err := codec.ParseRecord(first.data()[:first.readPosition()], false)
 	if err != nil || rec.IsBlank() {
 		return -1
 	}

@@ -37,7 +37,7 @@ func (t *consumeQueueTable) detachTopic(topic string) (trash string, err error) 
 		t.createMu.Lock()
 		defer t.createMu.Unlock()
 		t.setTopic(tq.topic, nil)
-		t.deletedTopics[tq.topic] = t.cl.maxOffset()
+		t.deletedTopics[tq.topic] = t.cl.wroteEnd()
 	})
 	for _, cq := range tq.list() {
 		cq.mfq.close()

@@ -167,7 +167,7 @@ func (w *logWalker) enter() bool {
 func (w *logWalker) next(end PhyOffset, d *dispatchRecord) (bool, error) {
 	for w.at < end && w.enter() && w.at < end {
 		pos := int64(w.at) - w.mf.fileFrom
-		limit := min(w.mf.wrotePosition.Load(), int64(end)-w.mf.fileFrom)
+		limit := min(w.mf.readPosition(), int64(end)-w.mf.fileFrom)
 		if pos >= limit {
 			return false, nil
 		}

@@ -279,7 +279,7 @@ func (g *getter) record(e cqEntry) ([]byte, bool) {
 	}
 	pos := e.phyOffset - g.mf.fileFrom
 	end := pos + int64(e.size)
-	if end > g.mf.wrotePosition.Load() {
+	if end > g.mf.readPosition() {
 		return nil, false
 	}
 	return g.mf.data()[pos:end:end], true

@@ -131,7 +131,7 @@ func (s *groupCommitService) work() bool {
 	s.mu.Lock()
 	queued := len(s.waiting) > 0
 	s.mu.Unlock()
-	return queued || !s.broken.Load() && s.files.flushedWhere.Load() < s.files.maxOffset()
+	return queued || !s.broken.Load() && s.files.flushedWhere.Load() < s.files.wroteEnd()
 }
 
 func (s *groupCommitService) run() {
@@ -147,7 +147,7 @@ func (s *groupCommitService) commit() {
 	s.waiting, s.inFlight = s.inFlight[:0], s.waiting
 	s.mu.Unlock()
 	if !s.broken.Load() {
-		if err := flushLog(s.files, 0, s.checkpoint); err != nil {
+		if err := s.flush(); err != nil {
 			s.broken.Store(true)
 			s.fail(err)
 		}
@@ -161,6 +161,14 @@ func (s *groupCommitService) commit() {
 	clear(s.inFlight)
 	s.inFlight = s.inFlight[:0]
 	s.mu.Unlock()
+}
+
+// flush makes what was written durable; from write buffers it goes to the files first.
+func (s *groupCommitService) flush() error {
+	if err := s.files.commit(); err != nil {
+		return err
+	}
+	return flushLog(s.files, 0, s.checkpoint)
 }
 
 // answer tells one waiter of the group how it went.

@@ -33,6 +33,7 @@ var errFileFull = errors.New("store: mapped file is full")
 // One writer at a time appends: it copies behind wrotePosition and then moves it, so whoever loads wrotePosition may
 // read everything before it. flushedPosition <= wrotePosition is durable. Every byte behind wrotePosition is zero:
 // recovery guarantees it (see cut), because a stale record left there could be taken for a new one after the next crash.
+// With a write buffer there is committedPosition between the two, and it is what readers look at: see readPosition.
 //
 // # No SIGBUS
 //
@@ -49,10 +50,21 @@ type mappedFile struct {
 
 	wrotePosition   atomic.Int64
 	flushedPosition atomic.Int64
-	// populated is the end of the pages that were faulted in for writing ahead of the writer.
+	// populated is the end of the pages, of the write buffer if there is one, that were faulted in ahead of the writer.
 	populated atomic.Int64
 	// storeTimestamp is that of the last record written, ms.
 	storeTimestamp atomic.Int64
+
+	// A file with a write buffer (see transientStorePool): the writer copies into it, readers see what commit wrote.
+	buffered           bool                        // had one from the beginning; set before the file is shared
+	buffer             atomic.Pointer[writeBuffer] // nil once everything is in the file
+	pool               *transientStorePool
+	out                vfs.File // where commit writes; owned by the committer, then by the last Release
+	committedPosition  atomic.Int64
+	committedTimestamp atomic.Int64 // storeTimestamp of a record before committedPosition
+	contentEnd         int64        // of a full file: where its bytes end; published by wrotePosition
+
+	locked atomic.Bool // its pages are locked in memory (warmMapedFileEnable)
 
 	cache residencyCache // which parts are in memory
 	desc  descriptor     // for sendfile
@@ -197,6 +209,7 @@ func (mf *mappedFile) releaseNow() {
 
 func (mf *mappedFile) unmap() {
 	mf.desc.close()
+	_ = mf.dropBuffer() // a file given up with its buffer: what was not committed is lost, and that was said
 	if err := mf.unmapViews(); err != nil {
 		// A second unmap is what the reference count rules out, and the kernel has no other reason.
 		panic("store: BUG: " + err.Error())
@@ -235,7 +248,7 @@ func (mf *mappedFile) contains(offset int64) bool {
 // slice is [pos, pos+n) of the written part; ok is false when that is not all written or the file is gone. The
 // caller owns one reference then.
 func (mf *mappedFile) slice(pos, n int64) (b []byte, ok bool) {
-	if pos < 0 || n < 0 || pos+n > mf.wrotePosition.Load() || !mf.Acquire() {
+	if pos < 0 || n < 0 || pos+n > mf.readPosition() || !mf.Acquire() {
 		return nil, false
 	}
 	return mf.data()[pos : pos+n : pos+n], true
@@ -320,9 +333,9 @@ func (mf *mappedFile) clearTail(pos int64) error {
 	return nil
 }
 
-// flush makes everything written so far durable and moves flushedPosition. One flusher at a time.
+// flush makes everything written, or committed, so far durable and moves flushedPosition. One flusher at a time.
 func (mf *mappedFile) flush() error {
-	from, to := mf.flushedPosition.Load(), mf.wrotePosition.Load()
+	from, to := mf.flushedPosition.Load(), mf.readPosition()
 	if from >= to {
 		return nil
 	}
@@ -333,9 +346,9 @@ func (mf *mappedFile) flush() error {
 	return nil
 }
 
-// dirtyPages counts the pages between the flushed and the written position, as Java does.
+// dirtyPages counts the pages between the flushed and the readable position, as Java does.
 func (mf *mappedFile) dirtyPages() int64 {
-	return mf.wrotePosition.Load()/vfs.PageSize - mf.flushedPosition.Load()/vfs.PageSize
+	return mf.readPosition()/vfs.PageSize - mf.flushedPosition.Load()/vfs.PageSize
 }
 
 // resident tells whether all of [pos, pos+n) is in memory. Unknown counts as resident: where the system cannot say,
@@ -345,8 +358,15 @@ func (mf *mappedFile) resident(pos, n int64) bool {
 	return err != nil || in
 }
 
-// populate faults the pages of [pos, pos+n) in for writing.
+// populate faults the pages of [pos, pos+n) in for writing; those of the write buffer, if there is one: the system call
+// that commits makes the file's own.
 func (mf *mappedFile) populate(pos, n int64) error {
+	if mf.buffered {
+		if b := mf.buffer.Load(); b != nil {
+			return b.memory.Populate(pos, n)
+		}
+		return nil
+	}
 	return mf.view.Load().mapping.Advise(pos, n, vfs.AdvisePopulateWrite)
 }
 

@@ -49,6 +49,12 @@ type mappedFileQueue struct {
 	files atomic.Pointer[[]*mappedFile]
 	live  atomic.Int64 // mappings that exist
 
+	// With a transient store pool commit moves the end that readers see; see committing.
+	buffers        bool // set before the services start
+	commitMu       sync.Mutex
+	commitFrom     int64        // start of the first file that is not all committed; guarded by commitMu
+	committedWhere atomic.Int64 // everything below is in the files, and readable
+
 	flushMu      sync.Mutex
 	flushedWhere atomic.Int64 // everything below is durable
 	// storeTimestamp is that of the last record below flushedWhere when everything was flushed, ms.
@@ -249,12 +255,65 @@ func (q *mappedFileQueue) minOffset() int64 {
 	return 0
 }
 
-// maxOffset is the end of the written part, 0 without files.
+// maxOffset is the end of what readers see, 0 without files (Java getMaxOffset): the end of what was written, or, with
+// write buffers, of what was committed.
 func (q *mappedFileQueue) maxOffset() int64 {
+	if q.buffers {
+		return q.committedWhere.Load()
+	}
+	return q.wroteEnd()
+}
+
+// wroteEnd is the end of what was written, 0 without files (Java getMaxWrotePosition).
+func (q *mappedFileQueue) wroteEnd() int64 {
 	if mf := q.last(); mf != nil {
 		return mf.end()
 	}
 	return 0
+}
+
+// useBuffers makes commit decide what readers see. Recovery is over and nothing is written yet.
+func (q *mappedFileQueue) useBuffers() {
+	q.committedWhere.Store(q.wroteEnd())
+	q.commitFrom = q.committedWhere.Load()
+	if mf := q.last(); mf != nil {
+		q.commitFrom = mf.fileFrom
+	}
+	q.buffers = true
+}
+
+// commit writes everything from the write buffers to the files and shows it to readers. Files without a buffer, those
+// for which the pool had none, wait for it as well: readers must not see what lies behind something they do not see. On
+// an error committedWhere stays before the bytes that are not in the files.
+func (q *mappedFileQueue) commit() error {
+	if !q.buffers {
+		return nil
+	}
+	q.commitMu.Lock()
+	defer q.commitMu.Unlock()
+	files := q.list()
+	first := sort.Search(len(files), func(i int) bool { return files[i].fileFrom >= q.commitFrom })
+	for i, mf := range files[first:] {
+		if i > 0 {
+			q.commitFrom = mf.fileFrom
+		}
+		if mf.buffered && !mf.committed() {
+			if !mf.Acquire() {
+				return errFileGone
+			}
+			err := mf.commit()
+			mf.Release()
+			if err != nil {
+				return err
+			}
+		}
+		read := mf.readPosition()
+		q.committedWhere.Store(mf.fileFrom + read)
+		if read < mf.size {
+			break
+		}
+	}
+	return nil
 }
 
 // appendable is the file for the next need bytes. Without any file it makes the one that contains startOffset; when the
@@ -283,6 +342,7 @@ func (q *mappedFileQueue) add(mf *mappedFile) {
 	old := q.list()
 	if len(old) == 0 {
 		q.flushedWhere.Store(mf.fileFrom)
+		q.committedWhere.Store(mf.fileFrom)
 	}
 	files := append(slices.Clone(old), mf)
 	q.files.Store(&files)
@@ -301,8 +361,8 @@ func (q *mappedFileQueue) flush(leastPages int) error {
 				return nil
 			}
 		}
-		timestamp := mf.storeTimestamp.Load()
-		full := mf.full()
+		timestamp := mf.readTimestamp()
+		full := mf.readPosition() == mf.size
 		if !full && leastPages > 0 && mf.dirtyPages() < int64(leastPages) || !mf.Acquire() {
 			return nil
 		}
@@ -373,7 +433,7 @@ func (q *mappedFileQueue) deleteLeading(limit int, expired func(mf *mappedFile) 
 	defer q.mu.Unlock()
 	files := q.list()
 	n := 0
-	for n < len(files)-1 && n < limit && expired(files[n]) {
+	for n < len(files)-1 && n < limit && files[n].committed() && expired(files[n]) {
 		n++
 	}
 	if n == 0 {

@@ -70,6 +70,23 @@ type Options struct {
 	OSPageCacheBusyTimeout time.Duration // 1 s: the put lock held longer refuses further puts
 	// PopulateAheadBytes are faulted in ahead of the write position by a helper, so that the writer meets no fault.
 	PopulateAheadBytes int64 // 16 MiB
+	// WarmMapedFileEnable populates a whole new CommitLog file ahead and locks it in memory while it is written; default off.
+	WarmMapedFileEnable bool
+	// FlushLeastPagesWhenWarmMapedFile are the pages between two flushes while a file is warmed, with SYNC_FLUSH.
+	FlushLeastPagesWhenWarmMapedFile int // 4096
+
+	// TransientStorePoolEnable writes to buffers first and to the files later (see transientStorePool). A crash of the
+	// process then takes what was not committed, up to CommitCommitLogThoroughInterval old, unless it was acknowledged with
+	// SYNC_FLUSH. The broker decides when it is in effect.
+	TransientStorePoolEnable bool
+	TransientStorePoolSize   int // buffers of MappedFileSizeCommitLog bytes, 5
+	// FastFailIfNoBufferInStorePool refuses puts when a new file finds no free buffer; else it is written through its mapping.
+	FastFailIfNoBufferInStorePool   bool
+	WakeCommitWhenPutMessage        bool          // a put may start a commit; else only the interval does
+	CommitIntervalCommitLog         time.Duration // 200 ms
+	CommitCommitLogLeastPages       int           // 4; 0 commits every put at once
+	CommitCommitLogThoroughInterval time.Duration // 200 ms
+
 	// GroupCommitQueue bounds the puts that wait for one flush.
 	GroupCommitQueue int // 65536
 
@@ -85,7 +102,8 @@ type Options struct {
 
 // DefaultOptions are Java 5.3.3's.
 func DefaultOptions(rootDir string) Options {
-	o := Options{RootDir: rootDir, MessageIndexEnable: true, CheckCRCOnRecover: true, CleanFileForciblyEnable: true}
+	o := Options{RootDir: rootDir, MessageIndexEnable: true, CheckCRCOnRecover: true, CleanFileForciblyEnable: true,
+		WakeCommitWhenPutMessage: true, CommitCommitLogLeastPages: 4}
 	o.EnsureDefaults()
 	return o
 }
@@ -97,7 +115,7 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
-// EnsureDefaults fills what is zero. Booleans are taken as they are.
+// EnsureDefaults fills what is zero. Booleans, and CommitCommitLogLeastPages, are taken as they are.
 func (o *Options) EnsureDefaults() {
 	setDefault(&o.CommitLogDir, path.Join(o.RootDir, "commitlog"))
 	setDefault(&o.MappedFileSizeCommitLog, 1<<30)
@@ -137,6 +155,10 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.OSPageCacheBusyTimeout, time.Second)
 	setDefault(&o.PopulateAheadBytes, 16<<20)
 	setDefault(&o.GroupCommitQueue, 65536)
+	setDefault(&o.FlushLeastPagesWhenWarmMapedFile, 4096)
+	setDefault(&o.TransientStorePoolSize, 5)
+	setDefault(&o.CommitIntervalCommitLog, 200*time.Millisecond)
+	setDefault(&o.CommitCommitLogThoroughInterval, 200*time.Millisecond)
 	if o.DelayTagsCode == nil {
 		o.DelayTagsCode = func(_ int, storeTimestamp int64) int64 { return storeTimestamp + 1000 }
 	}

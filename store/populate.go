@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"math"
 	"sync/atomic"
+
+	"skylark/internal/vfs"
 )
 
 const (
@@ -135,8 +137,13 @@ func populateAhead(mf *mappedFile, end int64, log *slog.Logger) {
 		if err := mf.populate(from, n); err != nil {
 			log.Debug("pages not populated", "file", mf.path, "err", err)
 		}
-		mf.populated.Store(from + n)
+		mf.populated.CompareAndSwap(from, from+n)
 	}
+}
+
+// pagesTouched is how many pages a write of [from, to) touches that one that ended at from did not.
+func pagesTouched(from, to int64) int64 {
+	return (to+vfs.PageSize-1)/vfs.PageSize - (from+vfs.PageSize-1)/vfs.PageSize
 }
 
 func (s *populateAheadService) close() {

@@ -173,7 +173,7 @@ func (s *MessageStore) ReadRecord(p PhyOffset, buf []byte) ([]byte, error) {
 	pos := int64(p) - mf.fileFrom
 	s.warm(mf, pos, codec.BlankRecordBytes)
 	size, magic := codec.RecordSize(head)
-	limit := mf.wrotePosition.Load()
+	limit := mf.readPosition()
 	if magic != codec.MagicV1 && magic != codec.MagicV2 || size < codec.MinRecordBytes || pos+int64(size) > limit {
 		return nil, fmt.Errorf("%w: no record at %d", ErrNotFound, p)
 	}

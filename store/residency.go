@@ -26,7 +26,7 @@ func (c *residencyCache) resident(mf *mappedFile, pos, n, nowMillis int64) bool 
 		if seen[chunk].Load() != second {
 			from := chunk * residencyChunkBytes
 			switch {
-			case mf.resident(from, min(chunkEnd, mf.wrotePosition.Load())-from):
+			case mf.resident(from, min(chunkEnd, mf.readPosition())-from):
 				seen[chunk].Store(second)
 			case !mf.resident(pos, min(end, chunkEnd)-pos):
 				return false
@@ -48,7 +48,7 @@ func (c *residencyCache) fetch(mf *mappedFile, pos, n, nowMillis int64) error {
 		if seen[chunk].Load() == second {
 			continue
 		}
-		if err := mf.prefetch(from, min(pos, mf.wrotePosition.Load())-from); err != nil {
+		if err := mf.prefetch(from, min(pos, mf.readPosition())-from); err != nil {
 			return err
 		}
 		seen[chunk].Store(second)

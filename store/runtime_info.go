@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"math"
 	"path"
 	"strconv"
 )
@@ -32,7 +31,7 @@ func (s *MessageStore) RuntimeInfo() map[string]string {
 	average := float64(bytes) / float64(max(puts, 1))
 	logRatio := strconv.FormatFloat(s.CommitLogDiskRatio(), 'g', -1, 64)
 	queueRatio := s.diskRatio(path.Join(s.o.RootDir, consumeQueueDirName))
-	return map[string]string{
+	info := map[string]string{
 		"bootTimestamp":            strconv.FormatInt(st.startMillis, 10),
 		"runtime":                  st.uptime(now.UnixMilli()),
 		"putMessageEntireTimeMax":  strconv.FormatInt(st.putMaxMillis.Load(), 10),
@@ -60,9 +59,14 @@ func (s *MessageStore) RuntimeInfo() map[string]string {
 		"dispatchBehindBytes":                    strconv.FormatInt(s.DispatchBehindBytes(), 10),
 		"pageCacheLockTimeMills":                 strconv.FormatInt(s.LockTimeMillis(), 10),
 		"earliestMessageTimeStamp":               strconv.FormatInt(s.cl.earliestTimestamp(), 10),
-		"remainTransientStoreBufferNumbs":        strconv.Itoa(math.MaxInt32), // there is no such pool
-		"remainHowManyDataToFlush":               bytesText(max(int64(s.MaxPhyOffset()-s.FlushedWhere()), 0)),
+		"remainTransientStoreBufferNumbs":        strconv.Itoa(s.RemainTransientStoreBufferNumbs()),
+		"remainHowManyDataToFlush":               bytesText(s.cl.remainToFlush()),
+		"writerPageFaults":                       strconv.FormatInt(s.WriterPageFaults(), 10), // ours
 	}
+	if s.cl.pool != nil {
+		info["remainHowManyDataToCommit"] = bytesText(s.cl.remainToCommit())
+	}
+	return info
 }
 
 // capacityText is the text of commitLogDirCapacity.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"path"
 	"strings"
 	"sync"
@@ -35,6 +36,8 @@ type MessageStore struct {
 	flushQueues     *flushConsumeQueueService
 	writeCheckpoint *checkpointService
 	clean           *cleanService
+
+	showsAtOnce bool // see commitLog.shownAtOnce
 
 	scratch scratchPool
 	stats   storeStats
@@ -95,8 +98,12 @@ func (s *MessageStore) wire() {
 	s.reput.wrote = s.flushQueues.wrote
 	s.writeCheckpoint = newCheckpointService(s.checkpoint, o, s.logFailed)
 	s.clean = newCleanService(s)
-	if group, ok := s.cl.flusher.(*groupCommitService); ok {
-		group.flushed = s.reput.wake // only what is flushed is shown to consumers
+	s.showsAtOnce = s.cl.shownAtOnce()
+	switch f := s.cl.flusher.(type) {
+	case *groupCommitService:
+		f.flushed = s.reput.wake // only what is flushed is shown to consumers
+	case *commitRealTimeService:
+		f.committed = s.reput.wake
 	}
 }
 
@@ -154,6 +161,9 @@ func (s *MessageStore) Start() error {
 	case s.started:
 		return nil
 	}
+	if err := s.cl.usePool(); err != nil {
+		return err
+	}
 	if err := s.abort.write(); err != nil {
 		return fmt.Errorf("store: write %s: %w", s.abort.path, err)
 	}
@@ -199,7 +209,7 @@ func (s *MessageStore) stop() error {
 	err = errors.Join(err, s.checkpoint.flush())
 	switch {
 	case err != nil:
-	case behind > 0 || s.flags.has(flagNotWritable|flagLogicsQueueError) || s.cl.flushedWhere() < s.cl.maxOffset():
+	case behind > 0 || s.flags.has(flagNotWritable|flagLogicsQueueError) || s.cl.flushedWhere() < s.cl.wroteEnd():
 		s.log.Warn("store closed with work left, the next start is an abnormal one", "dispatchBehindBytes", behind,
 			"flushedWhere", s.cl.flushedWhere(), "maxPhyOffset", s.cl.maxOffset())
 	default:
@@ -217,6 +227,9 @@ func (s *MessageStore) release() error {
 		cq.mfq.close()
 	}
 	s.cl.files.close()
+	if s.cl.pool != nil {
+		s.cl.pool.close()
+	}
 	return errors.Join(s.index.release(), s.lock.Close())
 }
 
@@ -243,11 +256,31 @@ func (s *MessageStore) writeFailed(flag runningFlag, err error) {
 // MinPhyOffset is the start of the CommitLog.
 func (s *MessageStore) MinPhyOffset() PhyOffset { return s.cl.minOffset() }
 
-// MaxPhyOffset is the end of the CommitLog: where the next record goes, or the file behind it.
+// MaxPhyOffset is the end of what readers find in the CommitLog: where the next record goes, or the file behind it; with a
+// transient store pool the end of what was committed (Java getMaxPhyOffset).
 func (s *MessageStore) MaxPhyOffset() PhyOffset { return s.cl.maxOffset() }
 
 // FlushedWhere is the end of what a power cut cannot take.
 func (s *MessageStore) FlushedWhere() PhyOffset { return s.cl.flushedWhere() }
+
+// RemainHowManyDataToCommit is how many bytes are in write buffers only, 0 without a transient store pool.
+func (s *MessageStore) RemainHowManyDataToCommit() int64 { return s.cl.remainToCommit() }
+
+// RemainTransientStoreBufferNumbs is how many write buffers are free, MaxInt32 without a transient store pool.
+func (s *MessageStore) RemainTransientStoreBufferNumbs() int {
+	if s.cl.pool == nil {
+		return math.MaxInt32
+	}
+	return s.cl.pool.available()
+}
+
+// TransientStorePoolDeficient tells that puts fail because no file can be made without a write buffer: the pool is empty
+// and FastFailIfNoBufferInStorePool is set. Java says so whenever the pool is empty; ours then writes through the mapping.
+func (s *MessageStore) TransientStorePoolDeficient() bool { return s.cl.alloc.deficient() }
+
+// WriterPageFaults is how many pages a put touched before they were populated ahead of it, since Start. Each is a page
+// fault under the put lock; it stays 0 while the helper keeps up.
+func (s *MessageStore) WriterPageFaults() int64 { return s.cl.writerFaults.Load() }
 
 // DispatchBehindBytes is how much of the log has no queue entries yet.
 func (s *MessageStore) DispatchBehindBytes() int64 { return s.reput.behind() }

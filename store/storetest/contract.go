@@ -42,15 +42,18 @@ func Run(t *testing.T, newFS func(t *testing.T) (fs vfs.FS, rootDir string), ope
 		{"LostQueueFiles", testLostQueueFiles},
 	}
 	for _, scenario := range scenarios {
-		for _, flush := range []store.FlushDiskType{store.AsyncFlush, store.SyncFlush} {
-			t.Run(fmt.Sprintf("%s/flush%d", scenario.name, flush), func(t *testing.T) {
-				fs, dir := newFS(t)
-				h := &harness{T: t, fs: fs, open: open, o: TinyOptions(dir)}
-				h.o.FS, h.o.FlushDiskType = fs, flush
-				h.start()
-				scenario.run(h)
-				h.stop()
-			})
+		for _, mode := range Modes {
+			for _, flush := range []store.FlushDiskType{store.AsyncFlush, store.SyncFlush} {
+				t.Run(fmt.Sprintf("%s/%s/flush%d", scenario.name, mode.Name, flush), func(t *testing.T) {
+					fs, dir := newFS(t)
+					h := &harness{T: t, fs: fs, open: open, o: TinyOptions(dir)}
+					h.o.FS, h.o.FlushDiskType = fs, flush
+					mode.Change(&h.o)
+					h.start()
+					scenario.run(h)
+					h.stop()
+				})
+			}
 		}
 	}
 }
@@ -213,6 +216,7 @@ func testRestart(h *harness) {
 		if round%2 == 1 {
 			settle(h.T, h)
 		}
+		commit(h.T, h)
 		end := h.MaxPhyOffset()
 		h.restart()
 		require.Equal(h, end, h.MaxPhyOffset())
@@ -415,6 +419,7 @@ func testCleanTopics(h *harness) {
 // expire makes the first count log files old and has them deleted.
 func (h *harness) expire(count int) {
 	h.Helper()
+	commit(h.T, h)
 	require.Eventually(h, func() bool { return h.FlushedWhere() == h.MaxPhyOffset() }, waitLimit, waitTick,
 		"a flush later would make the files new")
 	names := h.logFiles()

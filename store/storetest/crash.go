@@ -20,6 +20,8 @@ type CrashOptions struct {
 	Seed  uint64
 	Ops   int
 	Flush store.FlushDiskType
+	// Change, if not nil, changes the options of the store (see Modes).
+	Change func(o *store.Options)
 }
 
 // Crash runs a random script of Ops operations and cuts the power after each: a clone of the MemFS that holds what was
@@ -36,6 +38,9 @@ func Crash(t *testing.T, o CrashOptions, open OpenFunc) {
 	c := &crashTest{T: t, rng: rand.New(rand.NewPCG(o.Seed, 1)), open: open, o: TinyOptions("/store"), sync: o.Flush ==
 		store.SyncFlush, queues: map[queueID]*queueModel{}, deletedAt: map[string]store.PhyOffset{}}
 	c.o.FlushDiskType = o.Flush
+	if o.Change != nil {
+		o.Change(&c.o)
+	}
 	c.fs, c.recovered = vfs.NewMem(), math.MaxInt64
 	c.s = c.start(c.fs)
 	for c.op = range o.Ops {
@@ -75,8 +80,9 @@ type crashTest struct {
 	fs   *vfs.MemFS
 	s    Store
 	op   int
-	what string // for messages
-	seq  int    // of messages
+	what string          // for messages
+	seq  int             // of messages
+	end  store.PhyOffset // of the last message put; readers may not see it yet
 
 	queues    map[queueID]*queueModel
 	deletedAt map[string]store.PhyOffset // where the log ended when a topic was deleted last
@@ -111,7 +117,7 @@ func (c *crashTest) step() string {
 	case n < 80:
 		m := c.message(topic, id, 50)
 		m.SysFlag = []int32{codec.SysFlagTransactionPrepared, codec.SysFlagTransactionRollback}[c.rng.IntN(2)]
-		mustPut(c.T, c.s, m)
+		c.end = mustPut(c.T, c.s, m).EndOffset
 		return "half message"
 	case n < 88:
 		for range 30 {
@@ -147,6 +153,7 @@ func (c *crashTest) queue(topic string, id int32) *queueModel {
 func (c *crashTest) put(topic string, id int32, bodyBytes int) {
 	m := c.message(topic, id, bodyBytes)
 	r := mustPut(c.T, c.s, m)
+	c.end = r.EndOffset
 	q := c.queue(topic, id)
 	require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
 	q.messages = append(q.messages, messageModel{r.PhyOffset, string(m.Body)})
@@ -164,6 +171,7 @@ func (c *crashTest) putBatch(topic string, id int32, count int) {
 	}
 	r := c.s.PutBatch(&codec.Message{Topic: topic, QueueID: id, Body: body, WaitStoreMsgOK: true})
 	require.Equal(c, store.PutOK, r.Status, "%s: %v", c.what, r.Err)
+	c.end = r.EndOffset
 	q := c.queue(topic, id)
 	require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
 	for i := range bodies {
@@ -175,7 +183,7 @@ func (c *crashTest) deleteTopic(topic string) string {
 	had := len(c.s.Queues(topic)) > 0
 	require.NoError(c, c.s.DeleteTopic(topic), c.what)
 	if had {
-		c.deletedAt[topic] = c.s.MaxPhyOffset()
+		c.deletedAt[topic] = c.end
 	}
 	for k := range c.queues {
 		if k.topic == topic {
@@ -195,6 +203,7 @@ func (c *crashTest) restart() {
 func (c *crashTest) expire() string {
 	c.restart()
 	first := c.s.MinPhyOffset()
+	commit(c.T, c.s)
 	if c.s.MaxPhyOffset() < first+2*LogFileBytes {
 		return "nothing to expire"
 	}

@@ -18,8 +18,9 @@ var (
 
 func TestCrash(t *testing.T) {
 	f := func(seed uint64, flush store.FlushDiskType) {
-		t.Run(fmt.Sprintf("seed%d/flush%d", seed, flush), func(t *testing.T) {
-			storetest.Crash(t, storetest.CrashOptions{Seed: seed, Ops: *crashOps, Flush: flush}, open)
+		mode := storetest.Modes[seed%uint64(len(storetest.Modes))]
+		t.Run(fmt.Sprintf("seed%d/%s/flush%d", seed, mode.Name, flush), func(t *testing.T) {
+			storetest.Crash(t, storetest.CrashOptions{Seed: seed, Ops: *crashOps, Flush: flush, Change: mode.Change}, open)
 		})
 	}
 	if *seed != 0 {

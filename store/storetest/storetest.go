@@ -39,6 +39,7 @@ type Store interface {
 	MinPhyOffset() store.PhyOffset
 	MaxPhyOffset() store.PhyOffset
 	FlushedWhere() store.PhyOffset
+	RemainHowManyDataToCommit() int64
 }
 
 // Sizes of the files of a test store: a log file holds a few dozen small messages, a queue file 20, an index file 40 keys.
@@ -107,9 +108,31 @@ func bodyOf(topic string, queueID int32, i int) string {
 	return fmt.Sprintf("%s-%d-%d", topic, queueID, i)
 }
 
+// Modes are the ways to write that every store has to have, each by what it changes of the options.
+var Modes = []struct {
+	Name   string
+	Change func(o *store.Options)
+}{
+	{"mapped", func(*store.Options) {}},
+	{"pool", UsePool},
+}
+
+// UsePool makes the store write through a transient store pool that is often empty, and commit late.
+func UsePool(o *store.Options) {
+	o.TransientStorePoolEnable, o.TransientStorePoolSize, o.WakeCommitWhenPutMessage = true, 2, true
+	o.CommitCommitLogLeastPages, o.CommitCommitLogThoroughInterval = 1, 2*time.Millisecond
+}
+
+// commit waits until nothing is in write buffers only.
+func commit(t *testing.T, s Store) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.RemainHowManyDataToCommit() == 0 }, waitLimit, waitTick)
+}
+
 // settle waits until every record has its queue entry.
 func settle(t *testing.T, s Store) {
 	t.Helper()
+	commit(t, s)
 	require.Eventually(t, func() bool { return s.DispatchBehindBytes() == 0 }, waitLimit, waitTick)
 }
 
