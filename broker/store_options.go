@@ -49,8 +49,19 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 		DestroyMappedFileForcibly:    millis(c.DestroyMapedFileIntervalForcibly),
 		DeleteFileBatchMax:           c.DeleteFileBatchMax,
 		OSPageCacheBusyTimeout:       millis(c.OsPageCacheBusyTimeOutMills),
-		DelayTagsCode:                levels.DueMillis,
-		FS:                           b.o.FS, Clock: b.clock, Log: b.o.Log.With("part", "store"),
+		WarmMapedFileEnable:          c.WarmMapedFileEnable,
+
+		FlushLeastPagesWhenWarmMapedFile: c.FlushLeastPagesWhenWarmMapedFile,
+		TransientStorePoolEnable:         b.transientStorePoolEnable(),
+		TransientStorePoolSize:           c.TransientStorePoolSize,
+		FastFailIfNoBufferInStorePool:    c.FastFailIfNoBufferInStorePool,
+		WakeCommitWhenPutMessage:         c.WakeCommitWhenPutMessage,
+		CommitIntervalCommitLog:          millis(c.CommitIntervalCommitLog),
+		CommitCommitLogLeastPages:        c.CommitCommitLogLeastPages,
+		CommitCommitLogThoroughInterval:  millis(c.CommitCommitLogThoroughInterval),
+
+		DelayTagsCode: levels.DueMillis,
+		FS:            b.o.FS, Clock: b.clock, Log: b.o.Log.With("part", "store"),
 		Listener: store.Listener{
 			Arrived: b.arrived,
 			Truncated: func(file string, pos, bytes int64, reason string) {
@@ -63,4 +74,11 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 			WriteError: func(err error) { b.log.Error("store cannot write", "error", err) },
 		},
 	}
+}
+
+// transientStorePoolEnable tells whether the pool is in effect (Java 5 DefaultMessageStore.isTransientStorePoolEnable): on
+// a master, with either kind of flush, and in controller mode, where the role changes.
+func (b *Broker) transientStorePoolEnable() bool {
+	c := b.cfg.store
+	return c.TransientStorePoolEnable && (b.cfg.broker.EnableControllerMode || c.BrokerRole != config.Slave)
 }

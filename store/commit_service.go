@@ -91,7 +91,7 @@ func (s *commitRealTimeService) step() bool {
 		return s.sleep(s.threshold(where), rest)
 	}
 	s.commit()
-	if s.o.CommitCommitLogLeastPages == 0 {
+	if s.o.CommitCommitLogLeastPages <= 0 {
 		return true
 	}
 	return s.sleep(s.files.committedWhere.Load()+commitPieceBytes, commitGatherTime)
@@ -99,7 +99,7 @@ func (s *commitRealTimeService) step() bool {
 
 // threshold is the end of the log that makes CommitCommitLogLeastPages pages behind where.
 func (s *commitRealTimeService) threshold(where int64) int64 {
-	if s.o.CommitCommitLogLeastPages == 0 {
+	if s.o.CommitCommitLogLeastPages <= 0 {
 		return where + 1
 	}
 	return (where/vfs.PageSize + int64(s.o.CommitCommitLogLeastPages)) * vfs.PageSize
