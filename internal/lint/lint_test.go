@@ -81,7 +81,7 @@ var layers = []struct {
 	{"store", []string{"store", "codec", "zerocopy", "internal/vfs", "internal/clock", "internal/bufpool"}},
 	{"client", []string{"codec", "reactor", "internal/clock"}},
 	{"namesrv", []string{"codec", "reactor", "client", "config", "internal/vfs", "internal/clock", "internal/persist"}},
-	{"bench", []string{"client", "codec", "broker", "config"}},
+	{"bench", []string{"bench", "client", "codec", "broker", "config"}},
 }
 
 // forbidden imports that no layer says already.
