@@ -30,11 +30,16 @@ const (
 	OSPageCacheBusy
 	InSyncReplicasNotEnough
 	UnknownError
+	// The three of messages with a delivery time (package store/timer).
+	WheelTimerFlowControl
+	WheelTimerMsgIllegal
+	WheelTimerNotEnable
 )
 
 var putStatusNames = [...]string{"PUT_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE",
 	"SERVICE_NOT_AVAILABLE", "CREATE_MAPPED_FILE_FAILED", "MESSAGE_ILLEGAL", "PROPERTIES_SIZE_EXCEEDED",
-	"OS_PAGE_CACHE_BUSY", "IN_SYNC_REPLICAS_NOT_ENOUGH", "UNKNOWN_ERROR"}
+	"OS_PAGE_CACHE_BUSY", "IN_SYNC_REPLICAS_NOT_ENOUGH", "UNKNOWN_ERROR",
+	"WHEEL_TIMER_FLOW_CONTROL", "WHEEL_TIMER_MSG_ILLEGAL", "WHEEL_TIMER_NOT_ENABLE"}
 
 // String is Java's enum name.
 func (s PutStatus) String() string {
