@@ -23,6 +23,7 @@ import (
 	"skylark/broker/schedule"
 	"skylark/broker/stats"
 	"skylark/broker/topic"
+	"skylark/broker/transaction"
 	"skylark/client"
 	"skylark/codec"
 	"skylark/config"
@@ -65,19 +66,20 @@ type Broker struct {
 	clock   clock.Clock
 	started int64 // ms
 
-	store     *store.MessageStore
-	busy      func() bool // store.PageCacheBusy
-	topics    *topic.Manager
-	groups    *group.Manager
-	offsets   *offset.Manager
-	consumers *conn.ConsumerManager
-	producers *conn.ProducerManager
-	filters   *consumerfilter.Manager
-	stats     *stats.Manager
-	schedule  *schedule.ScheduleMessageService
-	hold      *hold.PullRequestHoldService
-	locks     *lock.RebalanceLockManager
-	readers   *readers
+	store        *store.MessageStore
+	busy         func() bool // store.PageCacheBusy
+	topics       *topic.Manager
+	groups       *group.Manager
+	offsets      *offset.Manager
+	consumers    *conn.ConsumerManager
+	producers    *conn.ProducerManager
+	filters      *consumerfilter.Manager
+	stats        *stats.Manager
+	schedule     *schedule.ScheduleMessageService
+	transactions *transaction.TransactionalMessageService
+	hold         *hold.PullRequestHoldService
+	locks        *lock.RebalanceLockManager
+	readers      *readers
 
 	subscriptions *conn.SubscriptionCache
 	uniqueIDs     *codec.UniqueIDGenerator
@@ -158,6 +160,9 @@ func (b *Broker) makeManagers() (err error) {
 		File:          path.Join(configDir, "delayOffset.json"),
 		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered})
 	if err := b.load("delay offsets", b.schedule.Load); err != nil {
+		return errors.Join(err, b.store.Close())
+	}
+	if err := b.makeTransactions(configDir); err != nil {
 		return errors.Join(err, b.store.Close())
 	}
 	b.locks = lock.New(b.clock, millis(o.Config.Own().LockMaxLiveTime))
@@ -243,6 +248,7 @@ func (b *Broker) Start() error {
 	b.stats.Start()
 	b.slow.Start()
 	b.schedule.Start() // before the first pull: what became due during the stop is delivered
+	b.transactions.Start()
 	if err := b.listen(); err != nil {
 		return errors.Join(err, b.Close(context.Background()))
 	}
@@ -367,7 +373,8 @@ func (b *Broker) closeServices() error {
 	b.readers.close()
 	b.stats.Close()
 	b.slow.Close()
+	b.transactions.Close()
 	b.schedule.Close()
 	err := b.store.Close()
-	return errors.Join(err, b.schedule.Save(), b.offsets.Persist(), b.filters.Persist())
+	return errors.Join(err, b.schedule.Save(), b.transactions.Save(), b.offsets.Persist(), b.filters.Persist())
 }

@@ -250,6 +250,9 @@ func (p *SendMessageProcessor) answer(r *rpc.Request, st *sendTurn, t *topic.Top
 		p.refuse(r, code, remark)
 		return
 	}
+	if st.msg.Topic == codec.HalfTopic {
+		b.transactions.Prepared(&st.msg, t.Name, put)
+	}
 	b.countPut(t, &st.msg, put, put.StoreTimestamp-r.Millis())
 	if r.Cmd.IsOneway() {
 		return
@@ -272,6 +275,8 @@ func (b *Broker) countPut(t *topic.Topic, m *codec.Message, put *store.PutResult
 	if m.Topic == codec.ScheduleTopic {
 		t = b.topics.Get(codec.ScheduleTopic)
 		b.stats.QueuePut(codec.ScheduleTopic, m.QueueID, put.Count, size)
+	} else if m.Topic == codec.HalfTopic {
+		t = b.topics.Get(codec.HalfTopic)
 	}
 	t.Put.Count(m.QueueID, put.Count, size, max(latencyMillis, 0))
 	b.stats.CountPut(put.Count, t.System)

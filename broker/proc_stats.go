@@ -132,7 +132,8 @@ func (b *Broker) RuntimeInfo() map[string]string {
 		info[x.name+"ThreadPoolQueueCapacity"] = strconv.Itoa(x.cap)
 		info[x.name+"ThreadPoolQueueHeadWaitTimeMills"] = strconv.FormatInt(x.wait, 10)
 	}
-	info["EndTransactionQueueSize"] = "0"
+	b.transactions.RuntimeInfo(info)
+	info["EndTransactionQueueSize"] = strconv.Itoa(p.endTransaction.Size())
 	info["EndTransactionThreadPoolQueueCapacity"] = strconv.Itoa(b.cfg.broker.EndTransactionPoolQueueCapacity)
 	return info
 }

@@ -8,6 +8,7 @@ import (
 	"skylark/broker/group"
 	"skylark/broker/offset"
 	"skylark/broker/topic"
+	"skylark/broker/transaction"
 	"skylark/codec"
 	"skylark/reactor/rpc"
 	"skylark/store"
@@ -31,6 +32,18 @@ func (b *Broker) replyError(r *rpc.Request, err error) {
 		return
 	case errors.Is(err, group.ErrNotExist):
 		code = codec.RespSubscriptionGroupNotExist
+	}
+	r.ReplyError(code, err.Error())
+}
+
+// replyTransactionError answers an END_TRANSACTION that could not be done (Java EndTransactionProcessor).
+func (b *Broker) replyTransactionError(r *rpc.Request, err error) {
+	code := codec.RespSystemError
+	switch {
+	case errors.Is(err, transaction.ErrTooLate):
+		code = codec.RespIllegalOperation
+	case errors.Is(err, transaction.ErrLoading):
+		code = codec.RespSystemBusy
 	}
 	r.ReplyError(code, err.Error())
 }

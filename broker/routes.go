@@ -12,7 +12,7 @@ import (
 
 // pools are Java's executors (BrokerController.initializeResources), by their configuration names.
 type pools struct {
-	send, pull, litePull, query, heartbeat, clientManage, consumerManage, loadBalance, admin *rpc.Pool
+	send, pull, litePull, query, heartbeat, clientManage, consumerManage, loadBalance, admin, endTransaction *rpc.Pool
 }
 
 // sendPoolName is the class whose queue is refused while the page cache is busy.
@@ -47,6 +47,8 @@ func (b *Broker) makePools() {
 			0),
 		admin: pool("adminBroker", c.AdminBrokerThreadPoolNums, c.AdminBrokerThreadPoolQueueCapacity,
 			c.WaitTimeMillsInAdminBrokerQueue),
+		endTransaction: pool("endTransaction", c.EndTransactionThreadPoolNums, c.EndTransactionPoolQueueCapacity,
+			c.WaitTimeMillsInTransactionQueue),
 	}
 }
 
@@ -68,6 +70,8 @@ func (b *Broker) registerRoutes() {
 		OnLoop: own.PullOnLoop, Class: latency.Pull})
 	b.server.Register(rpc.Route{Code: codec.ReqLitePullMessage, Processor: pull, Pool: p.litePull,
 		OnLoop: own.PullOnLoop, Class: latency.Pull})
+	b.server.Register(rpc.Route{Code: codec.ReqEndTransaction, Processor: &EndTransactionProcessor{b},
+		Pool: p.endTransaction, OnLoop: own.SendOnLoop})
 	b.registerColdRoutes(route)
 	b.server.SetListener(rpc.ConnListener{Opened: b.connOpened, Closed: b.connClosed})
 	b.server.SetAuthenticator(b.guardPort)
@@ -107,6 +111,7 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 	route(&AssignmentProcessor{b}, p.loadBalance, codec.ReqQueryAssignment)
 	route(&OffsetProcessor{b}, p.admin, codec.ReqSearchOffsetByTimestamp, codec.ReqGetMaxOffset,
 		codec.ReqGetMinOffset, codec.ReqGetEarliestMsgStoreTime)
+	route(&ResumeTransactionProcessor{b}, p.admin, codec.ReqResumeCheckHalfMessage)
 	route(&LockProcessor{b}, p.admin, codec.ReqLockBatchMQ, codec.ReqUnlockBatchMQ)
 	route(&TopicProcessor{b}, p.admin, codec.ReqUpdateAndCreateTopic, codec.ReqUpdateAndCreateTopicList,
 		codec.ReqGetAllTopicConfig, codec.ReqDeleteTopicInBroker, codec.ReqGetTopicConfig, codec.ReqGetTopicStatsInfo,

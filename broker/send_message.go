@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"skylark/broker/topic"
+	"skylark/broker/transaction"
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/reactor/rpc"
@@ -167,9 +168,7 @@ func (p *SendMessageProcessor) special(r *rpc.Request, st *sendTurn, s *seen) bo
 	}
 	prepared := s.transaction || h.SysFlag&codec.SysFlagTransactionMask == codec.SysFlagTransactionPrepared
 	if prepared && !(h.ReconsumeTimes > 0 && level > 0) { // clients below 4.6.1 leave the mark on retries
-		p.refuse(r, codec.RespNoPermission, fmt.Sprintf("the broker[%s] sending transaction message is forbidden",
-			b.storeHostText))
-		return false
+		return p.prepare(r, st, s)
 	}
 	switch {
 	case level > 0:
@@ -181,6 +180,28 @@ func (p *SendMessageProcessor) special(r *rpc.Request, st *sendTurn, s *seen) bo
 			"timerWheelEnable has no effect yet")
 		return false
 	}
+	return true
+}
+
+// prepare makes a half message; a delay takes effect when it is committed. false: answered.
+func (p *SendMessageProcessor) prepare(r *rpc.Request, st *sendTurn, s *seen) bool {
+	b, m := p.b, &st.msg
+	switch {
+	case b.o.Config.Broker().RejectTransactionMessage:
+		p.refuse(r, codec.RespNoPermission, fmt.Sprintf("the broker[%s] sending transaction message is forbidden",
+			b.storeHostText))
+		return false
+	case b.transactions.Full():
+		p.refuse(r, codec.RespSystemBusy, fmt.Sprintf("%d transactions are open, that is the limit", transaction.MaxOpen))
+		return false
+	case s.timer && !s.timerOut:
+		p.refuse(r, codec.RespSystemError, "accurate timer message is not enabled on this broker, "+
+			"timerWheelEnable has no effect yet")
+		return false
+	}
+	transaction.Rewrite(m)
+	st.props = m.Properties
+	st.resp.TransactionID, _ = codec.LookupProperty(m.Properties, codec.PropUniqKey)
 	return true
 }
 

@@ -46,7 +46,7 @@ func compatTable(t *testing.T) map[int]compatRow {
 
 // callbacks are codes that we send and never serve.
 var callbacks = []int{codec.ReqNotifyConsumerIDsChanged, codec.ReqResetConsumerClientOffset,
-	codec.ReqNotifyMinBrokerIDChange}
+	codec.ReqNotifyMinBrokerIDChange, codec.ReqCheckTransactionState}
 
 func TestCompatTableSaysWhatIsServed(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
