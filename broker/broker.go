@@ -34,6 +34,7 @@ import (
 	"skylark/reactor"
 	"skylark/reactor/rpc"
 	"skylark/store"
+	"skylark/store/timer"
 )
 
 // Options of a broker.
@@ -77,6 +78,7 @@ type Broker struct {
 	stats        *stats.Manager
 	schedule     *schedule.ScheduleMessageService
 	transactions *transaction.TransactionalMessageService
+	timer        *timer.TimerMessageStore // nil without timerWheelEnable
 	hold         *hold.PullRequestHoldService
 	locks        *lock.RebalanceLockManager
 	readers      *readers
@@ -165,6 +167,9 @@ func (b *Broker) makeManagers() (err error) {
 	if err := b.makeTransactions(configDir); err != nil {
 		return errors.Join(err, b.store.Close())
 	}
+	if err := b.makeTimer(); err != nil {
+		return errors.Join(err, b.store.Close())
+	}
 	b.locks = lock.New(b.clock, millis(o.Config.Own().LockMaxLiveTime))
 	b.subscriptions = conn.NewSubscriptionCache()
 	b.consumers = conn.NewConsumerManager(b.clock, b.log, millis(bc.ChannelExpiredTimeout), conn.Events{
@@ -236,6 +241,10 @@ func (b *Broker) arrived(batch []store.Arrival) {
 			b.schedule.Arrived(a.QueueID)
 			continue
 		}
+		if a.Topic == codec.TimerTopic && b.timer != nil {
+			b.timer.Arrived()
+			continue
+		}
 		b.hold.Arrived(a.Topic, a.QueueID, a.QueueOffset, a.TagsCode, a.Properties)
 	}
 }
@@ -248,6 +257,9 @@ func (b *Broker) Start() error {
 	b.stats.Start()
 	b.slow.Start()
 	b.schedule.Start() // before the first pull: what became due during the stop is delivered
+	if err := b.startTimer(); err != nil {
+		return errors.Join(err, b.Close(context.Background()))
+	}
 	b.transactions.Start()
 	if err := b.listen(); err != nil {
 		return errors.Join(err, b.Close(context.Background()))
@@ -375,6 +387,7 @@ func (b *Broker) closeServices() error {
 	b.slow.Close()
 	b.transactions.Close()
 	b.schedule.Close()
+	b.closeTimer()
 	err := b.store.Close()
-	return errors.Join(err, b.schedule.Save(), b.transactions.Save(), b.offsets.Persist(), b.filters.Persist())
+	return errors.Join(err, b.schedule.Save(), b.saveTimer(), b.transactions.Save(), b.offsets.Persist(), b.filters.Persist())
 }

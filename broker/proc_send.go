@@ -55,6 +55,7 @@ type waitingSend struct {
 	typ     codec.SerializeType
 	queueID int32
 	put     store.PutResult
+	recall  []byte
 	idEnd   int // of its transaction id in ids
 }
 
@@ -262,7 +263,7 @@ func (p *SendMessageProcessor) answer(r *rpc.Request, st *sendTurn, t *topic.Top
 		st.end = max(st.end, put.EndOffset)
 		st.ids = append(st.ids, st.resp.TransactionID...)
 		st.waiting = append(st.waiting, waitingSend{opaque: r.Cmd.Opaque, typ: r.Cmd.Type, queueID: st.queueID,
-			put: *put, idEnd: len(st.ids)})
+			put: *put, recall: st.resp.RecallHandle, idEnd: len(st.ids)})
 		return
 	}
 	st.appendAnswer(r.Out(), r.Cmd.Type, r.Cmd.Opaque, codec.RespSuccess, "", st.queueID, put)
@@ -272,9 +273,9 @@ func (p *SendMessageProcessor) answer(r *rpc.Request, st *sendTurn, t *topic.Top
 // now, for its own when it is delivered (Java SendMessageProcessor.handlePutMessageResult).
 func (b *Broker) countPut(t *topic.Topic, m *codec.Message, put *store.PutResult, latencyMillis int64) {
 	size := int(put.EndOffset - put.PhyOffset)
-	if m.Topic == codec.ScheduleTopic {
-		t = b.topics.Get(codec.ScheduleTopic)
-		b.stats.QueuePut(codec.ScheduleTopic, m.QueueID, put.Count, size)
+	if m.Topic == codec.ScheduleTopic || m.Topic == codec.TimerTopic {
+		t = b.topics.Get(m.Topic)
+		b.stats.QueuePut(m.Topic, m.QueueID, put.Count, size)
 	} else if m.Topic == codec.HalfTopic {
 		t = b.topics.Get(codec.HalfTopic)
 	}
@@ -332,6 +333,7 @@ func (st *sendTurn) flushWaiting(out *reactor.Outbox, status store.PutStatus) {
 		w := &st.waiting[i]
 		st.resp.TransactionID = st.ids[start:w.idEnd]
 		start = w.idEnd
+		st.resp.RecallHandle = w.recall
 		st.appendAnswer(out, w.typ, w.opaque, code, remark, w.queueID, &w.put)
 	}
 }

@@ -111,10 +111,7 @@ func (b *Broker) RuntimeInfo() map[string]string {
 	info["runtime"] = runtimeText(b.clock.Millis() - b.started)
 	info["startAcceptSendRequestTimeStamp"] = strconv.FormatInt(b.startAccept.Load(), 10)
 	info["remainTransientStoreBufferNumbs"] = "2147483647"
-	for _, k := range []string{"timerReadBehind", "timerOffsetBehind", "timerCongestNum"} {
-		info[k] = "0"
-	}
-	info["timerEnqueueTps"], info["timerDequeueTps"] = "0.0", "0.0"
+	b.timerInfo(info)
 	p := &b.pools
 	for _, x := range []struct {
 		name string

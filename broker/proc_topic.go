@@ -118,6 +118,9 @@ func (p *TopicProcessor) delete(r *rpc.Request) {
 		b.offsets.DeleteTopic(name)
 		b.filters.DeleteTopic(name)
 		errs = append(errs, b.store.DeleteTopic(name))
+		if b.timer != nil {
+			b.timer.ForgetTopic(name)
+		}
 		b.hold.WakeTopic(name) // they are answered TOPIC_NOT_EXIST
 		if b.cfg.broker.AutoDeleteUnusedStats {
 			b.stats.DeleteTopic(name)

@@ -64,7 +64,7 @@ func putStatusCode(s store.PutStatus) int {
 		return codec.RespSlaveNotAvailable
 	case store.ServiceNotAvailable:
 		return codec.RespServiceNotAvailable
-	case store.MessageIllegal, store.PropertiesSizeExceeded:
+	case store.MessageIllegal, store.PropertiesSizeExceeded, store.WheelTimerMsgIllegal:
 		return codec.RespMessageIllegal
 	case store.OSPageCacheBusy:
 		return codec.RespSystemBusy
@@ -88,6 +88,13 @@ func putError(put *store.PutResult) (code int, remark string) {
 		}
 	case store.MessageIllegal, store.PropertiesSizeExceeded:
 		remark = "the message is illegal, maybe msg body or properties length not matched."
+	case store.WheelTimerMsgIllegal:
+		remark = "timer message illegal, the delay time should not be bigger than the max delay timerMaxDelaySec, or " +
+			"if set del msg, the delay time should be bigger than the current time"
+	case store.WheelTimerFlowControl:
+		remark = "timer message is under flow control, too many messages are due at the same time"
+	case store.WheelTimerNotEnable:
+		remark = "accurate timer message is not enabled on this broker"
 	case store.InSyncReplicasNotEnough:
 		remark = "in-sync replicas not enough"
 	default:

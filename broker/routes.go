@@ -79,7 +79,7 @@ func (b *Broker) registerRoutes() {
 
 // rejectSend is Java's SendMessageProcessor.rejectRequest.
 func (b *Broker) rejectSend(*rpc.Request) string {
-	if b.busy() {
+	if b.busy() || b.store.TransientStorePoolDeficient() {
 		return rpc.RejectRequestRemark
 	}
 	return ""
@@ -124,6 +124,8 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 		codec.ReqConsumeMessageDirectly)
 	route(&StatsProcessor{b}, p.admin, codec.ReqGetConsumeStats, codec.ReqViewBrokerStatsData,
 		codec.ReqGetBrokerRuntimeInfo, codec.ReqGetAllConsumerOffset, codec.ReqGetAllDelayOffset)
+	route(&TimerProcessor{b}, p.admin, codec.ReqGetTimerCheckPoint, codec.ReqGetTimerMetrics)
+	route(&RecallMessageProcessor{b}, p.send, codec.ReqRecallMessage)
 	route(&ResetOffsetProcessor{b}, p.admin, codec.ReqInvokeBrokerToResetOffset)
 }
 

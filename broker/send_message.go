@@ -20,6 +20,7 @@ func (p *SendMessageProcessor) fill(r *rpc.Request, st *sendTurn, t *topic.Topic
 		p.refuseBody(r, n)
 		return false
 	}
+	st.resp.RecallHandle = nil
 	*m = codec.Message{
 		Topic: t.Name, QueueID: h.QueueID, Flag: h.Flag, SysFlag: h.SysFlag &^ codec.SysFlagTransactionMask,
 		BornTimestamp: h.BornTimestamp, BornHost: r.Conn().RemoteAddr(), StoreHost: b.storeHost,
@@ -176,9 +177,7 @@ func (p *SendMessageProcessor) special(r *rpc.Request, st *sendTurn, s *seen) bo
 		st.props = m.Properties
 		st.resp.TransactionID, _ = codec.LookupProperty(m.Properties, codec.PropUniqKey)
 	case s.timer && !s.timerOut:
-		p.refuse(r, codec.RespSystemError, "accurate timer message is not enabled on this broker, "+
-			"timerWheelEnable has no effect yet")
-		return false
+		return p.specialTimed(r, st)
 	}
 	return true
 }
