@@ -1,0 +1,6 @@
+//go:build !iouring || !linux
+
+package main
+
+// uring is nil: the engine is compiled with the tag iouring.
+var uring *ring
