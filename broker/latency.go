@@ -1,9 +1,11 @@
 package broker
 
 import (
+	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"skylark/internal/goruntime"
 	"skylark/internal/latency"
 	"skylark/store"
 )
@@ -12,8 +14,20 @@ import (
 func (b *Broker) makeLatency() {
 	b.latency = latency.NewRecorder(b.clock, 0)
 	b.setSlowAfter()
-	b.slow = latency.NewSlowRequestService(b.latency, b.log, nil)
+	b.slow = latency.NewSlowRequestService(b.latency, b.log, sinceLast())
 	b.server.SetLatency(b.latency)
+}
+
+// sinceLast tells what collector and scheduler did since it was asked last.
+func sinceLast() func() []slog.Attr {
+	last := goruntime.Read()
+	return func() []slog.Attr {
+		now := goruntime.Read()
+		since := *now
+		since.Sub(last)
+		last = now
+		return since.Attrs()
+	}
 }
 
 // setSlowAfter takes the key slowRequestMillis, now and at every round of the housekeeping.

@@ -7,6 +7,7 @@ import (
 
 	"skylark/codec"
 	"skylark/codec/body"
+	"skylark/internal/goruntime"
 	"skylark/reactor/rpc"
 )
 
@@ -104,13 +105,13 @@ func (b *Broker) RuntimeInfo() map[string]string {
 	b.stats.RuntimeInfo(info)
 	b.schedule.RuntimeInfo(info)
 	b.slow.RuntimeInfo(info)
+	goruntime.Read().RuntimeInfo(info)
 	info["brokerActive"] = "true"
 	info["brokerVersionDesc"] = codec.VersionName(codec.AnnouncedVersion)
 	info["brokerVersion"] = strconv.Itoa(codec.AnnouncedVersion)
 	info["bootTimestamp"] = strconv.FormatInt(b.started, 10)
 	info["runtime"] = runtimeText(b.clock.Millis() - b.started)
 	info["startAcceptSendRequestTimeStamp"] = strconv.FormatInt(b.startAccept.Load(), 10)
-	info["remainTransientStoreBufferNumbs"] = "2147483647"
 	b.timerInfo(info)
 	p := &b.pools
 	for _, x := range []struct {

@@ -35,6 +35,7 @@ type flags struct {
 	important bool
 	log       string
 	profile   string
+	pprof     string
 }
 
 func newFlags(name string) *flags {
@@ -44,6 +45,7 @@ func newFlags(name string) *flags {
 	f.set.BoolVar(&f.print, "p", false, "print all configuration items and exit")
 	f.set.BoolVar(&f.important, "m", false, "print the important configuration items and exit")
 	f.set.StringVar(&f.log, "log", "info", "`LEVELS`, e.g. info,store=debug,broker=warn")
+	f.set.StringVar(&f.pprof, "pprof", "", "loopback `ADDR` to serve profiles on, e.g. 127.0.0.1:6060; off without")
 	f.set.StringVar(&f.profile, "cpuprofile", "", "`FILE` for a CPU profile of the whole run, written at the end")
 	return f
 }
@@ -120,6 +122,11 @@ func runBroker(args []string) error {
 	if err != nil || done {
 		return err
 	}
+	end, err := f.startProcess(log, reservedBytes(set))
+	if err != nil {
+		return err
+	}
+	defer end()
 	b, err := broker.New(broker.Options{Config: set, NewEngine: engines(set, log), Log: log})
 	if err != nil {
 		return err
@@ -136,6 +143,11 @@ func runNamesrv(args []string) error {
 	if err != nil || done {
 		return err
 	}
+	end, err := f.startProcess(log, 0)
+	if err != nil {
+		return err
+	}
+	defer end()
 	ns, err := namesrv.New(namesrv.Options{Config: set, ConfigFile: f.file, NewEngine: engines(set, log), Log: log})
 	if err != nil {
 		return err
@@ -174,6 +186,11 @@ func runStandalone(args []string) error {
 	if err := settleStandalone(set, ns, *data, *host); err != nil {
 		return err
 	}
+	end, err := f.startProcess(log, reservedBytes(set))
+	if err != nil {
+		return err
+	}
+	defer end()
 	sys, err := standalone.Start(standalone.Options{Namesrv: ns, Broker: set, NewEngine: engines(set, log), Log: log})
 	if err != nil {
 		return err

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func TestPprof(t *testing.T) {
+	var out lines
+	stop, err := startPprof("127.0.0.1:0", slog.New(slog.NewTextHandler(&out, nil)))
+	require.NoError(t, err)
+	url := regexp.MustCompile(`http://[^ ]+/debug/pprof/`).FindString(out.String())
+	require.NotEmpty(t, url)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, page := range []string{"", "heap", "cmdline", "goroutine?debug=1"} {
+		r, err := client.Get(url + page)
+		require.NoError(t, err)
+		data, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.NoError(t, r.Body.Close())
+		require.Equal(t, http.StatusOK, r.StatusCode, page)
+		require.NotEmpty(t, data)
+	}
+	stop()
+	_, err = client.Get(url)
+	require.Error(t, err)
+	require.NotContains(t, out.String(), "ERROR")
+}
+
+func TestPprofAddresses(t *testing.T) {
+	f := func(addr string, ok bool) {
+		t.Helper()
+		if err := loopback(addr); ok {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, errUsage)
+		}
+	}
+	f("127.0.0.1:6060", true)
+	f("[::1]:6060", true)
+	f("localhost:0", true)
+	f(":6060", false)
+	f("0.0.0.0:6060", false)
+	f("10.1.2.3:6060", false)
+	f("example.org:6060", false)
+	f("6060", false)
+	stop, err := startPprof("", slog.Default())
+	require.NoError(t, err)
+	stop()
+}
+
+// What startProcess sets and says.
+func TestStartProcess(t *testing.T) {
+	t.Setenv("GOGC", "100") // leaves the collector of the test alone
+	t.Setenv("GOMEMLIMIT", "off")
+	var out lines
+	f := newFlags("broker")
+	end, err := f.startProcess(slog.New(slog.NewTextHandler(&out, nil)), 0)
+	require.NoError(t, err)
+	end()
+	require.Contains(t, out.String(), `msg="go runtime" gogc="GOGC=100"`)
+	require.Contains(t, out.String(), `msg="go runtime, whole run" gcCycles=`)
+	f.pprof = "0.0.0.0:1"
+	_, err = f.startProcess(slog.Default(), 0)
+	require.ErrorIs(t, err, errUsage)
+}
