@@ -8,9 +8,10 @@ GOFLAGS_ALL = -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 PKGS    ?= ./...
 DATA    ?= data
 FUZZTIME ?= 10s
+OUT     ?= bench/results/latest
 SRC     := $(shell find . -name '*.go' -not -path './test/interop/.work/*' 2>/dev/null) go.mod go.sum
 
-.PHONY: build run test race fuzz interop interop-short bench lint vet-cross clean
+.PHONY: build run test race fuzz interop interop-short bench pgo lint vet-cross clean
 
 build: bin/skylark
 
@@ -37,8 +38,15 @@ interop-short: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run -short
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/handover
 
-bench:
-	$(GO) test $(GOFLAGS_ALL) -run '^$$' -bench . -benchmem $(PKGS)
+# Every stage alone, then a short suite against the built broker; the report is in OUT. BENCHFLAGS are those of
+# `skylark bench suite`, TARGETS further brokers to compare with, as its --targets has them.
+bench: bin/skylark
+	SKYLARK='$(CURDIR)/bin/skylark' GO='$(GO)' TAGS='$(TAGS)' LDFLAGS='$(LDFLAGS)' OUT='$(OUT)' TARGETS='$(TARGETS)' \
+		./scripts/bench $(BENCHFLAGS)
+
+# Makes cmd/skylark/default.pgo anew from a mixed load and compares the build with it and the one without.
+pgo:
+	GO='$(GO)' TAGS='$(TAGS)' LDFLAGS='$(LDFLAGS)' ./scripts/pgo
 
 lint: vet-cross
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v /testdata/)); [ -z "$$out" ] || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }

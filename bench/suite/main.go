@@ -62,7 +62,7 @@ func (c *command) parse(o *Options, args []string, stdout, stderr io.Writer) err
 	})
 	fs.Func("start", "`NAME=BINARY[,KEY=VALUE...]` of a broker to start on a free port, repeatable", func(v string) error {
 		s, err := ParseStart(v)
-		o.Start = append(o.Start, s)
+		o.Targets = append(o.Targets, s)
 		return err
 	})
 	fs.Func("only", "`LIST` of workloads by comma, * and ? stand for any characters", func(v string) error {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,24 +29,19 @@ func usage(flag, format string, args ...any) error {
 	return fmt.Errorf("%w: --%s: %s", ErrUsage, flag, fmt.Sprintf(format, args...))
 }
 
-// Target is a broker that runs already.
+// Target is a broker that runs already, or one that the suite starts and stops.
 type Target struct {
 	Name string
-	Addr string // host:port
+	Addr string // host:port; empty: to be started
 	PID  int    // 0: found by the port if the broker is on this machine
-}
 
-// Start is a broker that the suite starts and stops: `BINARY broker KEY=VALUE...`.
-type Start struct {
-	Name     string
-	Binary   string
+	Binary   string   // of one to be started: `BINARY broker KEY=VALUE...`
 	Settings []string // key=value, under Java's names
 }
 
 // Options of a suite. The flag of each is in its comment.
 type Options struct {
-	Targets []Target // --targets
-	Start   []Start  // --start
+	Targets []Target // --targets and --start, in the order of the flags: the first is what the others are compared with
 	Only    []string // --only: names of workloads, * and ? stand for any characters; none: all
 	Scale   float64  // --scale: of counts and durations; 0: 1
 	Rounds  int      // --rounds; 0: 3
@@ -84,7 +80,7 @@ func ParseTargets(list string) (out []Target, err error) {
 }
 
 // ParseStart reads NAME=BINARY[,KEY=VALUE...] as --start has it.
-func ParseStart(text string) (s Start, err error) {
+func ParseStart(text string) (s Target, err error) {
 	words := strings.Split(text, ",")
 	var ok bool
 	if s.Name, s.Binary, ok = strings.Cut(words[0], "="); !ok || s.Binary == "" {
@@ -107,7 +103,7 @@ func (o *Options) Validate() error {
 	if o.Rounds == 0 {
 		o.Rounds = 3
 	}
-	switch n := len(o.Targets) + len(o.Start); {
+	switch n := len(o.Targets); {
 	case n == 0:
 		return fmt.Errorf("%w: give brokers with --targets or --start", ErrUsage)
 	case n > maxTargets:
@@ -116,38 +112,36 @@ func (o *Options) Validate() error {
 		return usage("scale", "%g is not in [%g, %g]", o.Scale, minScale, float64(maxScale))
 	case o.Rounds < 1 || o.Rounds > maxRounds:
 		return usage("rounds", "%d is not in [1, %d]", o.Rounds, maxRounds)
-	case o.Profile != "" && len(o.Start) == 0:
+	case o.Profile != "" && !slices.ContainsFunc(o.Targets, Target.toStart):
 		return usage("cpuprofile", "only brokers of --start can be told to write one")
 	}
-	names := map[string]string{}
-	add := func(flag, name string) error {
-		if !namePattern.MatchString(name) {
-			return usage(flag, "%q is no name: letters, digits, dot, dash, underscore, at most 32", name)
-		}
-		if before, ok := names[name]; ok {
-			return usage(flag, "the name %s is taken by --%s already", name, before)
-		}
-		names[name] = flag
-		return nil
-	}
+	names := map[string]bool{}
 	for _, t := range o.Targets {
-		if err := add("targets", t.Name); err != nil {
-			return err
+		flag := "targets"
+		if t.toStart() {
+			flag = "start"
 		}
-	}
-	for _, s := range o.Start {
-		if err := add("start", s.Name); err != nil {
-			return err
+		if !namePattern.MatchString(t.Name) {
+			return usage(flag, "%q is no name: letters, digits, dot, dash, underscore, at most 32", t.Name)
 		}
-		if info, err := os.Stat(s.Binary); err != nil {
-			return usage("start", "%v", err)
+		if names[t.Name] {
+			return usage(flag, "the name %s is taken already", t.Name)
+		}
+		names[t.Name] = true
+		if !t.toStart() {
+			continue
+		}
+		if info, err := os.Stat(t.Binary); err != nil {
+			return usage(flag, "%v", err)
 		} else if info.IsDir() {
-			return usage("start", "%s is a directory", s.Binary)
+			return usage(flag, "%s is a directory", t.Binary)
 		}
 	}
 	_, err := o.chosen()
 	return err
 }
+
+func (t Target) toStart() bool { return t.Addr == "" }
 
 // chosen are the workloads that Only leaves, in the table's order. A pattern that fits none is an error: it is a slip.
 func (o *Options) chosen() (out []*workload, err error) {

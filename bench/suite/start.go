@@ -30,7 +30,7 @@ type process struct {
 }
 
 // startBroker starts a broker on a free port with its files in a temporary directory, and waits until it listens.
-func startBroker(ctx context.Context, s *Start, profiles string) (p *process, err error) {
+func startBroker(ctx context.Context, s *Target, profiles string) (p *process, err error) {
 	dir, err := os.MkdirTemp("", "skylark-suite-")
 	if err != nil {
 		return nil, err

@@ -165,12 +165,12 @@ func TestStart(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err = Run(ctx, Options{Start: []Start{{Name: "x", Binary: script("deaf", "exec sleep 60\n")}}})
+	_, err = Run(ctx, Options{Targets: []Target{{Name: "x", Binary: script("deaf", "exec sleep 60\n")}}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "skylark-suite-*", "store"))
 	require.NoError(t, err)
 	require.Empty(t, left)
-	_, err = startBroker(t.Context(), &Start{Name: "x", Binary: filepath.Join(dir, "none")}, "")
+	_, err = startBroker(t.Context(), &Target{Name: "x", Binary: filepath.Join(dir, "none")}, "")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 

@@ -33,20 +33,17 @@ type target struct {
 // findTargets starts what is to be started and asks every broker what it is.
 func findTargets(ctx context.Context, o *Options) (all []*target, err error) {
 	for _, t := range o.Targets {
-		pid := t.PID
-		if pid == 0 {
-			pid = listenerPID(t.Addr)
+		one := &target{name: t.Name, addr: t.Addr, pid: t.PID, settings: t.Settings, filled: map[string]bool{}}
+		switch {
+		case t.toStart():
+			if one.started, err = startBroker(ctx, &t, o.Profile); err != nil {
+				return all, fmt.Errorf("suite: %s: %w", t.Name, err)
+			}
+			one.addr, one.pid = one.started.addr, one.started.pid()
+		case one.pid == 0:
+			one.pid = listenerPID(t.Addr)
 		}
-		all = append(all, &target{name: t.Name, addr: t.Addr, pid: pid, filled: map[string]bool{}})
-	}
-	for i := range o.Start {
-		s := &o.Start[i]
-		p, err := startBroker(ctx, s, o.Profile)
-		if err != nil {
-			return all, fmt.Errorf("suite: %s: %w", s.Name, err)
-		}
-		all = append(all, &target{name: s.Name, addr: p.addr, pid: p.pid(), settings: s.Settings, started: p,
-			filled: map[string]bool{}})
+		all = append(all, one)
 	}
 	for _, t := range all {
 		if err := t.describe(ctx); err != nil {
