@@ -181,16 +181,6 @@ func (q *Outbound) Fill(v Filler, maxBytes int) {
 	}
 }
 
-// Each gives runs to f until it returns false or has maxBytes; the last one is whole.
-func (q *Outbound) Each(maxBytes int, f func(b []byte) bool) {
-	for i := q.head; i < len(q.runs) && maxBytes > 0; i++ {
-		if !f(q.runs[i].b) {
-			return
-		}
-		maxBytes -= len(q.runs[i].b)
-	}
-}
-
 // Buffers appends the first runs to dst, at most maxBytes of them; the last one may be cut.
 func (q *Outbound) Buffers(dst [][]byte, maxBytes int) [][]byte {
 	for i := q.head; i < len(q.runs) && maxBytes > 0; i++ {

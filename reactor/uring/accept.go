@@ -58,7 +58,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	fd, peer, failed := -1, unix.Sockaddr(nil), error(nil)
 	err := l.raw.Read(func(lfd uintptr) bool {
 		for {
-			fd, peer, failed = unix.Accept4(int(lfd), unix.SOCK_CLOEXEC)
+			fd, peer, failed = unix.Accept4(int(lfd), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 			switch failed {
 			case unix.EAGAIN:
 				return false

@@ -53,7 +53,7 @@ func probe() (err error) {
 	e.Flags |= giouring.SqeBufferSelect
 	e.BufIG = bufferGroup
 	e.UserData = tag(kindReceive, 0)
-	ops[0].add(word.b)
+	ops[0].Add(word.b, nil)
 	ops[0].prepare(r.entry(), fds[1], unix.MSG_NOSIGNAL)
 	if err := r.expect("receive", kindReceive, 8, giouring.CQEFMore|giouring.CQEFBuffer); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skylark/reactor"
+	"skylark/zerocopy"
 )
 
 // Sizes of a loop's ring.
@@ -167,17 +168,21 @@ func (r *ring) unregister() {
 	_, _ = r.Register(r.RingFd(), giouring.UnregisterRingFDs, unsafe.Pointer(&all[0]), maxRegistered)
 }
 
-// sendOp is a send in the ring. hdr and iov lie outside of Go's heap.
+// sendOp is a send in the ring. hdr and iov lie outside of Go's heap. What is sent is kept alive by the
+// connection's queue or the outbox until the completion.
 type sendOp struct {
-	n    uint32
-	c    *conn
-	box  *reactor.Outbox // what is sent; nil: the front of the connection's queue
-	hdr  *unix.Msghdr
-	iov  []unix.Iovec
-	used int
+	n      uint32
+	c      *conn
+	box    *reactor.Outbox // what is sent; nil: the front of the connection's queue
+	hdr    *unix.Msghdr
+	iov    []unix.Iovec
+	used   int
+	size   int
+	mapped bool // there are ranges of files among it
 }
 
-func (op *sendOp) add(b []byte) bool {
+// Add implements reactor.Filler.
+func (op *sendOp) Add(b []byte, owner zerocopy.Owner) bool {
 	if len(b) == 0 {
 		return true
 	}
@@ -188,7 +193,17 @@ func (op *sendOp) add(b []byte) bool {
 	v.Base = unsafe.SliceData(b)
 	v.SetLen(len(b))
 	op.used++
+	op.size += len(b)
+	op.mapped = op.mapped || owner != nil
 	return true
+}
+
+// Size implements reactor.Filler.
+func (op *sendOp) Size() int { return op.size }
+
+func (op *sendOp) reset() {
+	clear(op.iov[:op.used])
+	op.c, op.box, op.used, op.size, op.mapped = nil, nil, 0, 0, false
 }
 
 // prepare makes e the send of what was added.

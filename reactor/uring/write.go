@@ -3,11 +3,13 @@
 package uring
 
 import (
+	"os"
 	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
 
+	"github.com/pawelgaczynski/giouring"
 	"golang.org/x/sys/unix"
 
 	"skylark/reactor"
@@ -21,68 +23,17 @@ const (
 	maxQueueWrite = 256 << 10
 	// maxPenRounds is how many system calls for others the holder of the pen makes before the ring takes over.
 	maxPenRounds = 4
-
-	sendFlags = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
+	// maxRingAnswer
+	maxRingAnswer = 64 << 10
 )
 
-// vec is a sendmsg under construction. unix.SendmsgBuffers builds one on every call.
-type vec struct {
-	hdr  unix.Msghdr
-	iov  []unix.Iovec
-	size int
-}
+var ringAnswers = os.Getenv("RA") != ""
 
-var vecs = sync.Pool{New: func() any { return new(vec) }}
+var batches = sync.Pool{New: func() any { return new(zerocopy.Batch) }}
 
-func (v *vec) add(b []byte) bool {
-	if len(b) == 0 {
-		return true
-	}
-	if len(v.iov) == zerocopy.MaxVec {
-		return false
-	}
-	e := unix.Iovec{Base: unsafe.SliceData(b)}
-	e.SetLen(len(b))
-	v.iov = append(v.iov, e)
-	v.size += len(b)
-	return true
-}
-
-func (v *vec) reset() {
-	clear(v.iov)
-	v.iov, v.size = v.iov[:0], 0
-}
-
-// send makes one system call. A full socket is no error: n is then less than the size.
-func (v *vec) send(fd int) (n int, err error) {
-	if len(v.iov) == 0 {
-		return 0, nil
-	}
-	v.hdr.Iov = &v.iov[0]
-	v.hdr.SetIovlen(len(v.iov))
-	r, errno := again(unix.SYS_SENDMSG, fd, unsafe.Pointer(&v.hdr), sendFlags, 0)
-	v.hdr.Iov = nil
-	return r, errno
-}
-
-// sendBytes is send for one run.
-func sendBytes(fd int, b []byte) (n int, err error) {
-	return again(unix.SYS_SENDTO, fd, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), sendFlags)
-}
-
-func again(call uintptr, fd int, p unsafe.Pointer, a, b uintptr) (int, error) {
-	for {
-		r, _, errno := unix.Syscall6(call, uintptr(fd), uintptr(p), a, b, 0, 0)
-		switch errno {
-		case 0:
-			return int(r), nil
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return 0, nil
-		default:
-			return 0, errno
-		}
-	}
+func putBatch(b *zerocopy.Batch) {
+	b.Reset()
+	batches.Put(b)
 }
 
 // Send implements reactor.Conn.
@@ -101,7 +52,7 @@ func (c *conn) Send(p []byte) error {
 	}
 	c.writing = true
 	c.mu.Unlock()
-	n, err := sendBytes(c.fd, p)
+	n, err := zerocopy.Write(c.fd, p)
 	c.mu.Lock()
 	if err == nil && n < len(p) {
 		c.out.PutBackBytes(p[n:], c.eng.table.Now())
@@ -142,20 +93,19 @@ func (c *conn) send(o *reactor.Outbox, last bool) error {
 	return c.wroteUnlock(n, n < asked, err)
 }
 
-// writeOutbox makes one system call; asked is how much of o it was given.
+// writeOutbox makes one system call, or a few for long runs of files; asked is how much of o they were given.
 func (c *conn) writeOutbox(o *reactor.Outbox) (n, asked int, err error) {
 	if !o.HasSegments() {
-		n, err = sendBytes(c.fd, o.Buffer())
+		n, err = zerocopy.Write(c.fd, o.Buffer())
 		return n, len(o.Buffer()), err
 	}
-	v := vecs.Get().(*vec)
-	// what is beyond a full vector stays for the next one
-	o.Each(func(b []byte, _ zerocopy.Owner) { v.add(b) })
-	n, err = v.send(c.fd)
-	asked = v.size
-	v.reset()
-	vecs.Put(v)
-	return n, asked, err
+	v := batches.Get().(*zerocopy.Batch)
+	defer putBatch(v)
+	// what is beyond a full batch stays for the next one
+	full := false
+	o.Each(func(b []byte, owner zerocopy.Owner) { full = full || !v.Add(b, owner) })
+	n, err = v.Write(c.fd)
+	return n, v.Size(), err
 }
 
 // busyLocked: somebody else writes, or bytes wait that come before the new ones.
@@ -206,14 +156,14 @@ func (c *conn) wroteUnlock(n int, full bool, err error) error {
 // writeQueueLocked writes what waits until it is through, the socket is full, or it is the ring's turn. It lets
 // go of the lock for each system call; the caller has the pen.
 func (c *conn) writeQueueLocked() error {
-	v := vecs.Get().(*vec)
-	defer vecs.Put(v)
+	v := batches.Get().(*zerocopy.Batch)
+	defer putBatch(v)
 	for round := 0; round < maxPenRounds && !c.out.Empty() && !c.closed; round++ {
-		c.fill(v)
+		c.out.Fill(v, maxQueueWrite)
 		c.mu.Unlock()
-		n, err := v.send(c.fd)
-		full := n < v.size
-		v.reset()
+		n, err := v.Write(c.fd)
+		full := n < v.Size()
+		v.Reset()
 		c.mu.Lock()
 		c.advanceLocked(n)
 		if err != nil || full {
@@ -222,9 +172,6 @@ func (c *conn) writeQueueLocked() error {
 	}
 	return nil
 }
-
-// fill takes the front of the queue.
-func (c *conn) fill(v *vec) { c.out.Each(maxQueueWrite, v.add) }
 
 // advanceLocked drops n bytes, which the socket took, from the queue.
 func (c *conn) advanceLocked(n int) {
@@ -242,22 +189,53 @@ func (c *conn) writeLast() {
 	if c.out.Empty() {
 		return
 	}
-	v := vecs.Get().(*vec)
-	defer vecs.Put(v)
-	c.fill(v)
-	if n, err := v.send(c.fd); err == nil {
+	v := batches.Get().(*zerocopy.Batch)
+	defer putBatch(v)
+	c.out.Fill(v, maxQueueWrite)
+	if n, err := v.Write(c.fd); err == nil {
 		c.out.Advance(n, c.eng.table.Now())
 	}
-	v.reset()
 }
 
-// answer sends the outbox of the turn, on the loop.
+// answer sends the outbox of the turn, on the loop: through the ring, which takes the outbox as it is and submits
+// it together with the next wait, or at once where that does not go.
 func (c *conn) answer() {
-	_ = c.send(c.lp.out, true) // a closed connection is seen by the caller
+	lp := c.lp
+	size := lp.out.Size()
+	if size == 0 || size > maxRingAnswer || len(lp.freeOps) == 0 || lp.out.HasSegments() || !ringAnswers {
+		_ = c.send(lp.out, true) // a closed connection is seen by the caller
+		return
+	}
+	c.mu.Lock()
+	if c.closed || c.busyLocked() {
+		c.mu.Unlock()
+		_ = c.send(lp.out, true)
+		return
+	}
+	c.writing = true
+	c.mu.Unlock()
+	op := lp.takeOp(c)
+	op.box, lp.out = lp.out, lp.newBox()
+	b := op.box.Buffer()
+	e := lp.ring.entry()
+	e.PrepareSend(c.fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uint32(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	e.UserData = tag(kindSend, op.n)
+	c.inflight++
+	lp.inline++
+}
+
+func (lp *loop) newBox() *reactor.Outbox {
+	if n := len(lp.boxes); n > 0 {
+		box := lp.boxes[n-1]
+		lp.boxes = lp.boxes[:n-1]
+		return box
+	}
+	return &reactor.Outbox{}
 }
 
 // writeOn puts the front of the queue into the ring, if something waits and nobody has the pen. The request
-// completes when the socket has taken some of it.
+// completes when the socket has taken some of it. Mapped ranges are sent by a worker of the kernel: their pages
+// may be cold by now, and the loop must not wait for the disk.
 func (c *conn) writeOn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,8 +247,12 @@ func (c *conn) writeOn() {
 		return
 	}
 	c.writing = true
-	c.out.Each(maxQueueWrite, op.add)
-	op.prepare(c.lp.ring.entry(), c.fd, unix.MSG_NOSIGNAL)
+	c.out.Fill(op, maxQueueWrite)
+	e := c.lp.ring.entry()
+	op.prepare(e, c.fd, unix.MSG_NOSIGNAL)
+	if op.mapped {
+		e.Flags |= giouring.SqeAsync
+	}
 	c.inflight++
 }
 
@@ -302,16 +284,29 @@ func (lp *loop) sent(op *sendOp, res int32) {
 			err = conns.Broken(errno)
 		}
 	}
-	clear(op.iov[:op.used])
-	op.c, op.used = nil, 0
+	box := op.box
+	op.reset()
 	lp.freeOps = append(lp.freeOps, op)
 	c.mu.Lock()
-	c.advanceLocked(n)
+	switch {
+	case box == nil:
+		c.advanceLocked(n)
+	case err == nil && n < box.Size():
+		c.out.PutBack(box, n, c.eng.table.Now())
+		_ = c.overflowLocked()
+	}
+	if n > 0 {
+		c.touch()
+	}
 	c.writing = false
 	if err != nil {
 		c.closeLocked(err)
 	}
 	c.mu.Unlock()
+	if box != nil {
+		box.Release()
+		lp.boxes = append(lp.boxes, box)
+	}
 	if c.finishing {
 		c.tryEnd()
 	} else {
