@@ -87,7 +87,7 @@ func (r *round) due() (out []*transaction) {
 	t := &r.s.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	limit := t.halves.end() - max(maxLag, int64(lagFactor*t.open))
+	limit := t.halves.end() - max(int64(r.s.o.maxLag), int64(lagFactor*t.open))
 	for _, tx := range t.halves.items[t.halves.head:] {
 		if tx != nil && !done(tx) && (r.old(tx) || tx.queueOffset < limit) {
 			out = append(out, tx)
@@ -177,7 +177,7 @@ func (r *round) look(tx *transaction) Reason {
 func (s *TransactionalMessageService) behind(tx *transaction) bool {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	return tx.queueOffset < s.t.halves.end()-max(maxLag, int64(lagFactor*s.t.open))
+	return tx.queueOffset < s.t.halves.end()-max(int64(s.o.maxLag), int64(lagFactor*s.t.open))
 }
 
 // producer is the next live member of a group in turn, nil with the reason when none can be asked.
@@ -328,12 +328,18 @@ func (r *round) giveUp(tx *transaction, why Reason) Reason {
 		return PutFailed
 	}
 	m := givenUp(rec, tx.origin, r.props)
+	s.t.mu.Lock()
+	s.t.begin(tx, s.o.Store.MaxPhyOffset())
+	s.t.mu.Unlock()
 	put := s.o.Store.Append(&m)
 	if put.Status == store.PropertiesSizeExceeded {
 		m.Properties = rec.Properties
 		put = s.o.Store.Append(&m)
 	}
 	if put.Status != store.PutOK {
+		s.t.mu.Lock()
+		s.t.end(tx)
+		s.t.mu.Unlock()
 		return PutFailed
 	}
 	h := parseHalf(rec.Properties)
@@ -341,7 +347,7 @@ func (r *round) giveUp(tx *transaction, why Reason) Reason {
 		SinceMillis: put.StoreTimestamp, Reason: why})
 	s.t.mu.Lock()
 	s.t.leave(tx, over)
-	s.queueOp(tx.queueOffset, nil)
+	s.queueOp(tx.queueOffset, tx)
 	s.t.mu.Unlock()
 	s.counts.add(tx.topic, -1)
 	s.stats.givenUp.Add(1)

@@ -104,7 +104,7 @@ func (s *TransactionalMessageService) GivenUp() []GivenUp {
 func (s *TransactionalMessageService) loadGivenUp() {
 	lo, hi := s.o.Store.MinOffset(codec.TransCheckMaxTimeTopic, queue), s.o.Store.MaxOffset(codec.TransCheckMaxTimeTopic, queue)
 	set := s.o.Settings()
-	s.eachRecord(codec.TransCheckMaxTimeTopic, int64(max(lo, hi-MaxGivenUp)), func(int64) bool { return true },
+	s.eachRecord(codec.TransCheckMaxTimeTopic, int64(max(lo, hi-MaxGivenUp)),
 		func(_ int64, rec *codec.Record) {
 			if rec == nil {
 				return

@@ -79,8 +79,7 @@ func (s *TransactionalMessageService) start(topic string) int64 {
 }
 
 // eachRecord reads a queue from an offset to its end. f gets nil for a record that is gone.
-func (s *TransactionalMessageService) eachRecord(topic string, from int64, want func(at int64) bool,
-	f func(at int64, rec *codec.Record)) {
+func (s *TransactionalMessageService) eachRecord(topic string, from int64, f func(at int64, rec *codec.Record)) {
 	end := int64(s.o.Store.MaxOffset(topic, queue))
 	for at := from; at < end; {
 		entries := s.o.Store.QueueEntries(topic, queue, codec.QueueOffset(at), entriesPerRead)
@@ -90,14 +89,12 @@ func (s *TransactionalMessageService) eachRecord(topic string, from int64, want 
 			continue
 		}
 		for _, e := range entries {
-			if want(at) {
-				rec, err := s.read(e.PhyOffset)
-				if err != nil {
-					s.o.Log.Warn("record of a transaction is gone", "topic", topic, "queueOffset", at, "phyOffset",
-						int64(e.PhyOffset), "error", err)
-				}
-				f(at, rec)
+			rec, err := s.read(e.PhyOffset)
+			if err != nil {
+				s.o.Log.Warn("record of a transaction is gone", "topic", topic, "queueOffset", at, "phyOffset",
+					int64(e.PhyOffset), "error", err)
 			}
+			f(at, rec)
 			at++
 		}
 	}
@@ -123,8 +120,7 @@ func (s *TransactionalMessageService) read(p codec.PhyOffset) (*codec.Record, er
 // commits that have none.
 func (s *TransactionalMessageService) loadOps(from int64) (removed map[int64]struct{}, floor codec.PhyOffset) {
 	removed = map[int64]struct{}{}
-	all := func(int64) bool { return true }
-	s.eachRecord(codec.OpHalfTopic, from, all, func(at int64, rec *codec.Record) {
+	s.eachRecord(codec.OpHalfTopic, from, func(at int64, rec *codec.Record) {
 		end := int64(0)
 		if rec != nil {
 			if tag, _ := rec.Property(codec.PropTags); string(tag) != opTag {
@@ -169,45 +165,41 @@ func (s *TransactionalMessageService) lastFloor() codec.PhyOffset {
 	return 0
 }
 
-// loadHalves enters the half messages that no op message names. Of several copies of one the last counts.
+// loadHalves enters the half messages that no op message names. Of several copies of one the last counts, also when an
+// op message names the last alone: that of the others may have been lost.
 func (s *TransactionalMessageService) loadHalves(from int64, removed map[int64]struct{}) {
-	s.eachRecord(codec.HalfTopic, from, func(at int64) bool {
-		if _, ok := removed[at]; !ok {
-			return true
-		}
-		s.t.mu.Lock()
-		*s.t.halves.grow(at) = over
-		s.t.mu.Unlock()
-		return false
-	}, func(at int64, rec *codec.Record) {
+	s.eachRecord(codec.HalfTopic, from, func(at int64, rec *codec.Record) {
 		s.t.mu.Lock()
 		defer s.t.mu.Unlock()
-		tx := s.loadHalf(rec, removed)
+		_, isDone := removed[at]
+		var tx *transaction
+		if rec != nil {
+			h := parseHalf(rec.Properties)
+			if was, _ := s.t.find(-1, h.origin(-1)); was != nil && h.copied { // the put back was not completed
+				s.t.leave(was, over)
+				s.queueOp(was.queueOffset, nil)
+			}
+			if !isDone {
+				tx = s.loadHalf(rec, &h, removed)
+			}
+		}
 		if tx == nil {
 			*s.t.halves.grow(at) = over
-			return
+		} else {
+			s.t.enter(tx)
 		}
-		if was, _ := s.t.find(tx.origin, tx.origin); was != nil { // the put back was not completed
-			s.t.leave(was, over)
-			s.queueOp(was.queueOffset, nil)
-		}
-		s.t.enter(tx)
 	})
 }
 
 // loadHalf makes the entry of a half message, nil when there is nothing to end. mu is held.
-func (s *TransactionalMessageService) loadHalf(rec *codec.Record, removed map[int64]struct{}) *transaction {
-	if rec == nil {
-		return nil
-	}
-	h := parseHalf(rec.Properties)
+func (s *TransactionalMessageService) loadHalf(rec *codec.Record, h *half, removed map[int64]struct{}) *transaction {
 	topic, _, err := h.target()
 	if err != nil {
 		s.o.Log.Error("half message without a target", "queueOffset", rec.QueueOffset, "phyOffset", int64(rec.PhyOffset),
 			"error", err)
 		return nil
 	}
-	tx := s.t.newTransaction(&h, topic, rec.QueueOffset, rec.PhyOffset, rec.BornTimestamp, rec.StoreTimestamp)
+	tx := s.t.newTransaction(h, topic, rec.QueueOffset, rec.PhyOffset, rec.BornTimestamp, rec.StoreTimestamp)
 	if _, ok := removed[tx.origin]; ok && tx.origin != tx.queueOffset && rec.PreparedTransactionOffset == 0 {
 		return nil // Java ended the copy that was put back for its immunity time
 	}
@@ -255,8 +247,8 @@ func (s *TransactionalMessageService) recoverSettled(floor codec.PhyOffset) (fou
 			continue
 		}
 		at += codec.PhyOffset(rec.TotalSize)
-		givenUp := string(rec.Topic) == codec.TransCheckMaxTimeTopic
-		if rec.PreparedTransactionOffset > 0 && (givenUp || rec.TransactionState() == codec.SysFlagTransactionCommit) {
+		givenUp := string(rec.Topic) == codec.TransCheckMaxTimeTopic && rec.PreparedTransactionOffset > 0 // else Java's
+		if givenUp || rec.TransactionState() == codec.SysFlagTransactionCommit {
 			if s.settledBy(rec.PhyOffset, rec.PreparedTransactionOffset) {
 				found++
 			}
@@ -284,8 +276,9 @@ func (s *TransactionalMessageService) settledBy(by, from codec.PhyOffset) bool {
 	if tx == nil || tx.phyOffset > by {
 		return false
 	}
+	s.t.begin(tx, by)
 	s.t.leave(tx, over)
-	s.queueOp(tx.queueOffset, nil)
+	s.queueOp(tx.queueOffset, tx)
 	return true
 }
 

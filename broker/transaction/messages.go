@@ -154,7 +154,8 @@ func putBack(rec *codec.Record, checks int, origin int64, props []byte) codec.Me
 	props = codec.AppendProperty(props, codec.PropTransactionCheckTimes, strconv.Itoa(checks))
 	m.Properties = codec.AppendProperty(props, codec.PropTransPreparedQueueOffset, strconv.FormatInt(origin, 10))
 	m.SysFlag &^= codec.SysFlagTransactionMask
-	m.PreparedTransactionOffset = rec.PhyOffset // tells it from a copy that Java made for its immunity time
+	// Not 0 tells it from a copy that Java made for its immunity time.
+	m.PreparedTransactionOffset = max(rec.PhyOffset, 1)
 	return m
 }
 

@@ -101,4 +101,6 @@ type Options struct {
 	Stored func(m *codec.Message, put *store.PutResult)
 	Clock  clock.Clock
 	Log    *slog.Logger
+
+	maxLag int // tests: another than the constant
 }

@@ -50,6 +50,9 @@ type Stats struct {
 
 // New makes the service; Load and Start follow.
 func New(o Options) *TransactionalMessageService {
+	if o.maxLag == 0 {
+		o.maxLag = maxLag
+	}
 	s := &TransactionalMessageService{o: o, loaded: make(chan struct{}), opWake: make(chan struct{}, 1),
 		stop: make(chan struct{})}
 	s.t.init()

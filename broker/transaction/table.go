@@ -42,7 +42,7 @@ func done(t *transaction) bool { return t == committed || t == rolledBack || t =
 // queuedOp is a half offset that wants an op message.
 type queuedOp struct {
 	half int64
-	tx   *transaction // of a commit, else nil
+	tx   *transaction // of what a search of the log would find, else nil
 }
 
 // transactions is the table of what is open, and of what is done but not yet on the disk as such.
@@ -163,7 +163,7 @@ func (t *transactions) moved(tx *transaction, queueOffset codec.QueueOffset, phy
 	t.copies[tx.origin] = tx
 }
 
-// begin marks a commit that is about to be put.
+// begin marks a commit that is about to be put, or another message that a search of the log has to find.
 func (t *transactions) begin(tx *transaction, floor codec.PhyOffset) {
 	tx.floor = floor
 	last := t.openCommits.prev
