@@ -5,6 +5,7 @@ package interop
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -27,7 +28,7 @@ var (
 	flagOnly    = flag.String("only", os.Getenv("INTEROP_ONLY"), "regular expression of scenarios")
 	flagSet     = flag.String("set", envOr("INTEROP_SET", "core"), "short, core or all")
 	flagLanes   = flag.Int("lanes", 5, "scenarios of a client that run at a time")
-	flagPort    = flag.Int("port", 23300, "name server port of a started system; brokers get 11 above")
+	flagPort    = flag.Int("port", 0, "name server port of a started system, the broker's is 11 above; 0: free ones")
 	flagRetries = flag.Int("retries", 0, "further runs of scenarios that failed")
 	flagLimit   = flag.Duration("limit", 15*time.Minute, "time for one client")
 )
@@ -106,6 +107,13 @@ type results struct {
 func runClient(t *testing.T, w *work, sys *system, c client, program []string, only string) *results {
 	ctx, cancel := context.WithTimeout(t.Context(), *flagLimit)
 	defer cancel()
+	go func() { // a client would go on asking a system that is gone
+		select {
+		case <-sys.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	cmd := exec.CommandContext(ctx, program[0], program[1:]...)
 	cmd.Dir = w.sub("tmp") // some mqadmin commands write files where they run
 	cmd.WaitDelay = 5 * time.Second
@@ -127,6 +135,9 @@ func runClient(t *testing.T, w *work, sys *system, c client, program []string, o
 	}
 	if r.err = cmd.Wait(); r.err != nil {
 		r.err = fmt.Errorf("%w: %s", r.err, tailOf(errFile.Name()))
+	}
+	if err := sys.ended(); err != nil {
+		r.err = errors.Join(err, r.err)
 	}
 	return r
 }

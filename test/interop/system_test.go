@@ -23,6 +23,9 @@ import (
 	"skylark/internal/javaoracle"
 )
 
+// brokerAbove is how far a broker's port is above the name server's.
+const brokerAbove = 11
+
 const (
 	readyTimeout = 60 * time.Second
 	stopTimeout  = 40 * time.Second
@@ -32,13 +35,14 @@ const (
 type system struct {
 	namesrv, cluster, brokerName, broker string
 
-	stop func() error
-	log  string
+	stop  func() error
+	ended func() error    // not nil once the started process has ended by itself
+	done  <-chan struct{} // closed then; nil if no process was started
+	log   string
 }
 
 // brokerProperties are what the scenarios ask for, under Java's names.
 const brokerProperties = `brokerClusterName=DefaultCluster
-brokerName=broker-a
 brokerIP1=127.0.0.1
 autoCreateTopicEnable=true
 autoCreateSubscriptionGroup=true
@@ -53,20 +57,25 @@ diskMaxUsedSpaceRatio=95
 
 // startSystem starts what the flags ask for and waits until a broker is registered.
 func startSystem(t *testing.T, w *work) *system {
-	sys := &system{namesrv: *flagNamesrv, stop: func() error { return nil }}
+	sys := &system{namesrv: *flagNamesrv, stop: func() error { return nil }, ended: func() error { return nil }}
+	want := "" // the broker's name, so that nobody else's system is taken for ours
 	switch {
 	case sys.namesrv != "":
 	case *flagTarget == "java":
-		startJava(t, w, sys)
+		want = startJava(t, w, sys)
 	case *flagTarget == "skylark":
-		startSkylark(t, w, sys)
+		want = startSkylark(t, w, sys)
 	default:
 		require.Fail(t, "-target", "neither skylark nor java: %q", *flagTarget)
 	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	end := time.After(readyTimeout)
-	for err := sys.discover(); err != nil; err = sys.discover() {
+	for err := sys.discover(want); err != nil; err = sys.discover(want) {
+		if end := sys.ended(); end != nil {
+			sys.showLog()
+			require.NoError(t, end, "the system ended before it was ready")
+		}
 		select {
 		case <-tick.C:
 		case <-end:
@@ -78,7 +87,35 @@ func startSystem(t *testing.T, w *work) *system {
 	return sys
 }
 
-func startSkylark(t *testing.T, w *work, sys *system) {
+// ports are those of a started system: the name server's and the broker's.
+func ports(t *testing.T) (ns, broker int) {
+	if *flagPort != 0 {
+		return *flagPort, *flagPort + brokerAbove
+	}
+	const tries = 50
+	for range tries {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		ns = l.Addr().(*net.TCPAddr).Port
+		broker = ns + brokerAbove
+		// The broker listens two below for clients of old, and one above for replication.
+		ok := broker+1 < 1<<16 && isFree(broker-2) && isFree(broker) && isFree(broker+1)
+		require.NoError(t, l.Close())
+		if ok {
+			return ns, broker
+		}
+	}
+	require.Fail(t, "no free ports", "%d tries", tries)
+	return 0, 0
+}
+
+func isFree(port int) bool {
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	return err == nil && l.Close() == nil
+}
+
+// startSkylark starts one and returns its broker's name.
+func startSkylark(t *testing.T, w *work, sys *system) string {
 	bin := envOr("SKYLARK", filepath.Join(w.here, "../../bin/skylark"))
 	if _, err := os.Stat(bin); err != nil {
 		require.Empty(t, os.Getenv("SKYLARK"), "SKYLARK names no file: %v", err)
@@ -87,32 +124,45 @@ func startSkylark(t *testing.T, w *work, sys *system) {
 	}
 	dir := t.TempDir()
 	conf, nsConf := filepath.Join(dir, "broker.conf"), filepath.Join(dir, "namesrv.conf")
-	text := brokerProperties + "listenPort=" + strconv.Itoa(*flagPort+11) + "\n"
+	nsPort, brokerPort := ports(t)
+	name := "broker-" + w.runID
+	text := brokerProperties + "brokerName=" + name + "\nlistenPort=" + strconv.Itoa(brokerPort) + "\n"
 	require.NoError(t, os.WriteFile(conf, []byte(text), 0o644))
 	require.NoError(t, os.WriteFile(nsConf, []byte("orderMessageEnable=true\n"), 0o644))
-	sys.namesrv = "127.0.0.1:" + strconv.Itoa(*flagPort)
+	sys.namesrv = "127.0.0.1:" + strconv.Itoa(nsPort)
 	sys.log = filepath.Join(w.sub("log"), "skylark.log")
 	out, err := os.Create(sys.log)
 	require.NoError(t, err)
 	defer out.Close()
 	cmd := exec.Command(bin, "standalone", "--data", filepath.Join(dir, "data"), "-c", conf,
-		"--namesrv-conf", nsConf, "--namesrv-port", strconv.Itoa(*flagPort))
+		"--namesrv-conf", nsConf, "--namesrv-port", strconv.Itoa(nsPort))
 	cmd.Stdout, cmd.Stderr = out, out
 	require.NoError(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	stop := func() error {
+	ended := make(chan struct{})
+	var result error
+	go func() {
+		result = cmd.Wait()
+		close(ended)
+	}()
+	sys.done = ended
+	sys.ended = func() error {
 		select {
-		case err := <-ended:
-			return fmt.Errorf("skylark had ended before: %v", err)
+		case <-ended:
+			return fmt.Errorf("skylark ended by itself: %v", result)
 		default:
+			return nil
+		}
+	}
+	stop := func() error {
+		if err := sys.ended(); err != nil {
+			return err
 		}
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			return err
 		}
 		select {
-		case err := <-ended:
-			return err
+		case <-ended:
+			return result
 		case <-time.After(stopTimeout):
 			return errors.Join(errors.New("skylark does not end on SIGTERM"), cmd.Process.Kill())
 		}
@@ -126,19 +176,22 @@ func startSkylark(t *testing.T, w *work, sys *system) {
 		return stop()
 	}
 	t.Cleanup(func() { sys.stop() }) // when the test ends early
+	return name
 }
 
-func startJava(t *testing.T, w *work, sys *system) {
-	s := javaoracle.Server{CacheDir: w.dir, Dir: t.TempDir(), NamesrvPort: *flagPort,
-		BrokerPort: *flagPort + 11}
+// startJava starts the real one and returns its broker's name.
+func startJava(t *testing.T, w *work, sys *system) string {
+	s := javaoracle.Server{CacheDir: w.dir, Dir: t.TempDir()}
+	s.NamesrvPort, s.BrokerPort = ports(t)
 	ns, err := s.StartNamesrv(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { ns.Stop() })
 	b, err := s.StartBroker(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Stop() })
-	sys.namesrv = "127.0.0.1:" + strconv.Itoa(*flagPort)
+	sys.namesrv = "127.0.0.1:" + strconv.Itoa(s.NamesrvPort)
 	sys.log = filepath.Join(s.Dir, "broker.log")
+	return "broker-a"
 }
 
 // showLog prints the end of the server's log.
@@ -154,9 +207,10 @@ var (
 	masterKey  = regexp.MustCompile(`"brokerAddrs":\{[^}]*"?\b0"?:"([^"]+)"`)
 )
 
-// discover asks the name server for its brokers (GET_BROKER_CLUSTER_INFO, 106) and takes the first master.
+// discover asks the name server for its brokers (GET_BROKER_CLUSTER_INFO, 106) and takes the first master, which has to
+// be the one of the name that is wanted, if any.
 // The answer is no standard JSON, its map has numbers as keys: three expressions are enough to read it.
-func (s *system) discover() error {
+func (s *system) discover(want string) error {
 	body, err := ask(s.namesrv, 106)
 	if err != nil {
 		return err
@@ -168,6 +222,9 @@ func (s *system) discover() error {
 			return fmt.Errorf("no %s in %q", key, body)
 		}
 		*field = string(m[1])
+	}
+	if want != "" && s.brokerName != want {
+		return fmt.Errorf("%s has broker %s, which is not ours, %s", s.namesrv, s.brokerName, want)
 	}
 	return nil
 }

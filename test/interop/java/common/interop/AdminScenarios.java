@@ -131,12 +131,17 @@ final class AdminScenarios {
         var ri = admin().getConsumerRunningInfo(g, id, true);
         check(ri.getJstack() != null && ri.getJstack().length() > 100, "jstack through the broker");
         check(ri.getSubscriptionSet().size() >= 1, "subscriptions");
-        // a producer that found no broker at its start is announced by the heartbeat 30 s later
+        // A producer that found no broker at its start is announced by a heartbeat 30 s later; not to
+        // wait for that one, nor for the next if it is lost, heartbeats are sent by hand.
         String pg = p.getProducerGroup();
+        var client = p.getDefaultMQProducerImpl().getMqClientFactory();
         until(
-                40000,
+                60000,
                 "producer connection",
-                () -> admin().examineProducerConnectionInfo(pg, t).getConnectionSet().size() == 1);
+                () -> {
+                    client.sendHeartbeatToAllBrokerWithLock();
+                    return admin().examineProducerConnectionInfo(pg, t).getConnectionSet().size() == 1;
+                });
         until(
                 10000,
                 "topic's groups",
