@@ -209,32 +209,36 @@ func TestFunctionsAndCalls(t *testing.T) {
 				t.Errorf("%s: func %s has %d lines, at most %d", rel(t, file), fn.Name.Name, lines, maxFunctionLines)
 			}
 		}
-		for _, problem := range bannedCalls(rel(t, file), tree, fset, bytes.Contains(data, []byte("synctest"))) {
+		for _, problem := range bannedCalls(rel(t, file), tree, fset) {
 			t.Error(problem)
 		}
 	}
 }
 
-// bannedCalls finds sleeping tests and file access of the store past the seam.
-func bannedCalls(file string, tree *ast.File, fset *token.FileSet, synctest bool) (problems []string) {
-	test := strings.HasSuffix(file, "_test.go")
+// bannedCalls finds file access of the store past the seam.
+func bannedCalls(file string, tree *ast.File, fset *token.FileSet) (problems []string) {
+	if strings.HasSuffix(file, "_test.go") || !strings.HasPrefix(file, "store/") {
+		return nil
+	}
 	ast.Inspect(tree, func(n ast.Node) bool {
-		sel, ok := n.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		pkg, ok := sel.X.(*ast.Ident)
-		if !ok || pkg.Obj != nil {
-			return true
-		}
-		at := fmt.Sprintf("%s:%d", file, fset.Position(n.Pos()).Line)
-		switch name := pkg.Name + "." + sel.Sel.Name; {
-		case test && name == "time.Sleep" && !synctest:
-			problems = append(problems, at+": time.Sleep in a test: wait for a condition, or use synctest")
-		case !test && strings.HasPrefix(file, "store/") && pkg.Name == "os" && sel.Sel.Name != "Getpid":
-			problems = append(problems, at+": "+name+" in store: files go through internal/vfs")
+		if pkg, name := selector(n); pkg == "os" && name != "Getpid" {
+			problems = append(problems, fmt.Sprintf("%s:%d: os.%s in store: files go through internal/vfs", file,
+				fset.Position(n.Pos()).Line, name))
 		}
 		return true
 	})
 	return problems
+}
+
+// selector is the package and the name of pkg.Name; empty for anything else.
+func selector(n ast.Node) (pkg, name string) {
+	sel, ok := n.(*ast.SelectorExpr)
+	if !ok {
+		return "", ""
+	}
+	id, ok := sel.X.(*ast.Ident)
+	if !ok || id.Obj != nil { // a variable of that name
+		return "", ""
+	}
+	return id.Name, sel.Sel.Name
 }
