@@ -210,32 +210,71 @@ func (s *TimerMessageStore) deliver(live *Live, p codec.PhyOffset, enqueue int64
 	}
 	topic, _ := rec.Property(codec.PropRealTopic)
 	uniqKey, _ := rec.Property(codec.PropUniqKey)
+	_, isRecall := rec.Property(codec.PropTimerDelUniqKey)
 	if !rolls {
-		if r != nil && r.recalled != nil {
+		if isRecall { // its slot is over
+			return nil
+		}
+		recalled := s.lateRecalls
+		if r != nil {
+			recalled = r.recalled
+		}
+		if len(recalled)+len(s.overdue) > 0 {
 			key := RecallKey(string(topic), string(uniqKey))
-			if _, ok := r.recalled[key]; ok {
-				r.recalled[key] = true
+			if _, ok := recalled[key]; ok {
+				recalled[key] = true
+				return nil
+			}
+			if _, ok := s.overdue[key]; ok {
 				return nil
 			}
 		}
-		if key, ok := rec.Property(codec.PropTimerDelUniqKey); ok {
-			s.o.Log.Info("recall came too late", "key", string(key))
-			return nil
-		}
+	} else if isRecall {
+		s.noteOverdue(&rec)
+	}
+	change := int64(-1)
+	switch {
+	case enqueue == math.MaxInt64: // it never was in the wheel
+		change = 0
+	case isRecall:
+		change = 1
 	}
 	m, times, err := s.original(&rec, enqueue, rolls)
 	if err != nil {
 		return skip("it has no place to go", err)
 	}
 	if s.wasDone(m, uniqKey, times) {
-		s.left(topic, enqueue, 0)
+		s.left(topic, change, 0)
 		return nil
 	}
-	return s.put(live, m, &rec, topic, enqueue, due)
+	return s.put(live, m, &rec, topic, change, due)
+}
+
+// noteOverdue remembers a recall that rolls when the slot it belongs to is over already: after a stop that slot is
+// delivered before the recall can come back to it.
+func (s *TimerMessageStore) noteOverdue(rec *codec.Record) {
+	value, _ := rec.Property(codec.PropTimerOutMs)
+	key, _ := rec.Property(codec.PropTimerDelUniqKey)
+	if out, err := strconv.ParseInt(string(value), 10, 64); err != nil || out >= s.writeTime {
+		return
+	}
+	if s.overdue == nil {
+		s.overdue = map[string]int64{}
+	}
+	s.overdue[string(key)] = s.o.Clock.Millis()
+}
+
+// forgetOverdue drops what was noted long ago.
+func (s *TimerMessageStore) forgetOverdue(now int64) {
+	for key, at := range s.overdue {
+		if now-at > keepOverdue.Milliseconds() || now < at {
+			delete(s.overdue, key)
+		}
+	}
 }
 
 // put appends the message to the log.
-func (s *TimerMessageStore) put(live *Live, m *codec.Message, rec *codec.Record, topic []byte, enqueue, due int64) error {
+func (s *TimerMessageStore) put(live *Live, m *codec.Message, rec *codec.Record, topic []byte, change, due int64) error {
 	s.begin()
 	put := s.o.Store.Append(m)
 	if put.Status == store.PropertiesSizeExceeded { // a record of Java's: its way is told no one
@@ -246,12 +285,12 @@ func (s *TimerMessageStore) put(live *Live, m *codec.Message, rec *codec.Record,
 	case store.PutOK:
 	case store.MessageIllegal, store.PropertiesSizeExceeded:
 		s.o.Log.Error("timer message skipped: the store refuses it", "phyOffset", int64(rec.PhyOffset), "error", put.Err)
-		s.left(topic, enqueue, 0)
+		s.left(topic, change, 0)
 		return nil
 	case store.UnknownError:
 		if live.SkipUnknownError {
 			s.o.Log.Error("timer message skipped: timerSkipUnknownError", "phyOffset", int64(rec.PhyOffset), "error", put.Err)
-			s.left(topic, enqueue, 0)
+			s.left(topic, change, 0)
 			return nil
 		}
 		fallthrough
@@ -267,18 +306,18 @@ func (s *TimerMessageStore) put(live *Live, m *codec.Message, rec *codec.Record,
 			s.worstLate.Store(d.LateMillis)
 		}
 	}
-	s.left(topic, enqueue, put.EndOffset)
+	s.left(topic, change, put.EndOffset)
 	s.o.Delivered(d)
 	return nil
 }
 
-// left counts a message that left the wheel; one that was late was never in it.
-func (s *TimerMessageStore) left(topic []byte, enqueue int64, end codec.PhyOffset) {
+// left counts a message that left the wheel.
+func (s *TimerMessageStore) left(topic []byte, change int64, end codec.PhyOffset) {
 	now := s.o.Clock.Millis()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if enqueue != math.MaxInt64 {
-		s.metrics.add(topic, -1, now)
+	if change != 0 {
+		s.metrics.add(topic, change, now)
 	}
 	s.end = max(s.end, end)
 	s.dequeued.add(1, now)

@@ -53,7 +53,7 @@ func (s *TimerMessageStore) enqueue(live *Live) (more bool, err error) {
 func (s *TimerMessageStore) windowOpen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.writeTime-s.readTime+s.window < (wheelSlots-blankSlots)*s.precision
+	return s.writeTime-s.readTime+s.window < (s.wheel.size-blankSlots)*s.precision
 }
 
 func (s *TimerMessageStore) setQueueOffset(at codec.QueueOffset) {
@@ -81,6 +81,8 @@ type batch struct {
 	units int
 	count []topicCount
 	late  []lateMessage
+	// recalls are the keys of recalls among late: what they recall may be there too, after a stop.
+	recalls []string
 }
 
 type topicCount struct {
@@ -115,7 +117,13 @@ func (s *TimerMessageStore) plan(b *batch, at codec.QueueOffset, e store.QueueEn
 		return true, nil
 	}
 	b.end = max(b.end, e.PhyOffset+codec.PhyOffset(rec.TotalSize))
+	if at < s.again.until && out < s.again.before {
+		return true, nil // it was delivered before the log was lost
+	}
 	if out < s.writeTime && !live.StopDequeue {
+		if key, ok := rec.Property(codec.PropTimerDelUniqKey); ok {
+			b.recalls = append(b.recalls, string(key))
+		}
 		b.late = append(b.late, lateMessage{queueOffset: at, phy: e.PhyOffset, due: out + s.precision})
 		return true, nil
 	}
@@ -194,6 +202,13 @@ func (s *TimerMessageStore) write(b *batch) error {
 	}
 	for _, c := range b.count {
 		s.metrics.add([]byte(c.topic), c.n, now)
+	}
+	s.lateRecalls = nil
+	for _, key := range b.recalls {
+		if s.lateRecalls == nil {
+			s.lateRecalls = map[string]bool{}
+		}
+		s.lateRecalls[key] = false
 	}
 	if s.late = b.late; len(s.late) > 0 {
 		s.opened()

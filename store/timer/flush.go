@@ -83,7 +83,7 @@ func (s *TimerMessageStore) awaitFlushed(end codec.PhyOffset) error {
 	return nil
 }
 
-// flush writes one state: log, wheel, checkpoint, counts, in this order (see the package comment).
+// flush writes one state: log, wheel, counts, checkpoint, in this order (see the package comment).
 func (s *TimerMessageStore) flush(await func(end codec.PhyOffset) error) (err error) {
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
@@ -111,13 +111,13 @@ func (s *TimerMessageStore) flush(await func(end codec.PhyOffset) error) (err er
 	if err := s.wf.write(snap.pages); err != nil {
 		return err
 	}
+	if err := saveMetrics(s.o.FS, s.metricsName(), &snap.metrics); err != nil { // a quiet mark says that they are right
+		return err
+	}
 	if err := s.writeCheckpoint(snap); err != nil {
 		return err
 	}
-	if err := s.cf.sync(); err != nil {
-		return err
-	}
-	return saveMetrics(s.o.FS, s.metricsName(), &snap.metrics)
+	return s.cf.sync()
 }
 
 func (s *TimerMessageStore) writeCheckpoint(snap *snapshot) error {

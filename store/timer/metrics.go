@@ -35,10 +35,10 @@ func (m *Metrics) add(topic []byte, n, nowMillis int64) {
 	m.DataVersion = m.DataVersion.Next(nowMillis, m.DataVersion.StateVersion)
 }
 
-// loadMetrics reads the file, else its backup. Counts that cannot be read are no reason not to start: the service
-// counts again then (found is false).
+// loadMetrics reads the file, else its backup, which only has the names then: found is false, and the service counts
+// again. Counts that cannot be read are no reason not to start.
 func loadMetrics(fsys vfs.FS, name string) (m Metrics, found bool, err error) {
-	for _, file := range []string{name, name + vfs.BackupSuffix} {
+	for i, file := range []string{name, name + vfs.BackupSuffix} {
 		data, err := vfs.ReadFile(fsys, file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -48,7 +48,7 @@ func loadMetrics(fsys vfs.FS, name string) (m Metrics, found bool, err error) {
 		}
 		m = Metrics{}
 		if len(data) > 0 && fastjson.Unmarshal(data, &m) == nil && m.TimingCount != nil {
-			return m, true, nil
+			return m, i == 0, nil
 		}
 	}
 	return Metrics{TimingCount: map[string]Metric{}}, false, nil

@@ -20,10 +20,10 @@ func (s *TimerMessageStore) Load() (err error) {
 	}
 	s.written, s.wroteMark = cp, m
 	s.readTime, s.queueOffset, s.since = cp.LastReadTimeMs, codec.QueueOffset(cp.LastTimerQueueOffset), -1
-	if s.wheel, err = loadWheel(s.o.FS, s.wf.name, s.precision, s.readTime); err != nil {
+	if s.wheel, err = loadWheel(s.o.FS, s.wf.name, s.precision, s.o.private.slots, s.readTime); err != nil {
 		return err
 	}
-	if s.metrics, _, err = loadMetrics(s.o.FS, s.metricsName()); err != nil {
+	if s.metrics, s.counted, err = loadMetrics(s.o.FS, s.metricsName()); err != nil {
 		return err
 	}
 	if s.log, err = openLog(s.o.FS, path.Join(s.o.RootDir, "timerlog"), s.o.MappedFileSizeTimerLog); err != nil {
@@ -62,7 +62,7 @@ func (s *TimerMessageStore) recover() error {
 	if err := s.findDone(); err != nil {
 		return err
 	}
-	if added || !s.wroteMark.quiet {
+	if added || !s.counted || !s.wroteMark.quiet {
 		if err := s.count(); err != nil {
 			return err
 		}
@@ -78,11 +78,11 @@ func (s *TimerMessageStore) recover() error {
 // findEnd finds where the log ends and cuts off what follows.
 func (s *TimerMessageStore) findEnd() error {
 	l := s.log
+	flushed := s.written.LastTimerLogFlushPos
 	if len(l.files) == 0 {
 		l.end = 0
-		return nil
+		return s.logLost(flushed)
 	}
-	flushed := s.written.LastTimerLogFlushPos
 	pos := max((flushed-l.fileSize)/l.fileSize*l.fileSize, l.start())
 	if pos > l.end {
 		pos = l.end - l.fileSize
@@ -104,11 +104,24 @@ func (s *TimerMessageStore) findEnd() error {
 	if err != nil {
 		return err
 	}
-	if l.end < flushed {
-		s.o.Log.Error("timer log ends before the position of its checkpoint: messages are missing in it", "end", l.end,
-			"checkpoint", flushed)
+	return errors.Join(s.cut(), s.logLost(flushed))
+}
+
+// logLost has the messages that the log has lost taken from the timer topic once more: everything that is due after what
+// was delivered and has no unit. One that has rolled is there twice, and is delivered twice then.
+func (s *TimerMessageStore) logLost(flushed int64) error {
+	if s.log.end >= flushed {
+		return nil
 	}
-	return s.cut()
+	s.o.Log.Error("timer log ends before the position of its checkpoint, it is made anew from the timer topic", "end",
+		s.log.end, "checkpoint", flushed)
+	s.again = lost{until: s.queueOffset, before: s.readTime}
+	s.queueOffset = 0
+	s.known = map[codec.PhyOffset]struct{}{}
+	return s.eachUnit(s.log.start(), s.log.end, func(_ int64, u unit) (bool, error) {
+		s.known[u.phy] = struct{}{}
+		return true, nil
+	}, func(int64) {})
 }
 
 // eachUnit visits the units in [from, to) up to one that is none or for which f is false, and tells where it ended.

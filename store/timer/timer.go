@@ -64,6 +64,10 @@ type Options struct {
 	Log                     *slog.Logger
 	// Delivered counts; it is called by the service's goroutine. nil = nobody counts.
 	Delivered func(Delivery)
+
+	private struct {
+		slots int64 // of the wheel, for tests: a multiple of 256
+	}
 }
 
 // DefaultLive are Java 5.3.3's.
@@ -88,8 +92,11 @@ func (o *Options) ensureDefaults() {
 	if o.MappedFileSizeTimerLog < unitBytes+blankBytes {
 		o.MappedFileSizeTimerLog = 100 << 20
 	}
-	if o.RollWindowSlot < 2 || o.RollWindowSlot > halfSlots-blankSlots { // as Java corrects it
-		o.RollWindowSlot = halfSlots - blankSlots
+	if o.private.slots == 0 {
+		o.private.slots = wheelSlots
+	}
+	if most := int(o.private.slots/2) - blankSlots; o.RollWindowSlot < 2 || o.RollWindowSlot > most { // as Java corrects it
+		o.RollWindowSlot = most
 	}
 	if o.Clock == nil {
 		o.Clock = clock.System
@@ -107,6 +114,8 @@ const (
 	retryDelay = 100 * time.Millisecond
 	// complainInterval is the least distance of two log lines about the same trouble.
 	complainInterval = 30 * time.Second
+	// keepOverdue is how long recalls that came too late to their slot are remembered.
+	keepOverdue = time.Minute
 	// idleSleep is how long the service sleeps when nothing waits; an arrival ends it.
 	idleSleep = time.Hour
 	// maxKeptBuffer bounds the record buffer that is kept for the next message.
@@ -130,6 +139,7 @@ type TimerMessageStore struct {
 	wheel       *wheel
 	log         *timerLog
 	metrics     Metrics
+	counted     bool              // the file of the counts was there
 	readTime    int64             // ms: the slot that is delivered next
 	writeTime   int64             // ms: slots before it are due
 	queueOffset codec.QueueOffset // of the next message to take in
@@ -162,9 +172,20 @@ type TimerMessageStore struct {
 	known      map[codec.PhyOffset]struct{} // have a unit behind the checkpoint
 	done       map[string]int               // delivered after the checkpoint
 	doneUntil  int64                        // … and due before
-	batch      []byte
-	overlay    map[int64]slot
-	progress   int64
+	again      lost
+	// lateRecalls are the keys of the recalls in late; overdue those of recalls that roll although their slot is over,
+	// after a stop, with the time at which that was seen.
+	lateRecalls map[string]bool
+	overdue     map[string]int64
+	batch       []byte
+	overlay     map[int64]slot
+	progress    int64
+}
+
+// lost is what is taken from the timer topic once more because the TimerLog has lost it.
+type lost struct {
+	until  codec.QueueOffset // messages before it
+	before int64             // … are not needed if their slot was before this time (ms)
 }
 
 // lateMessage is one that needs no slot any more.
@@ -181,7 +202,7 @@ func New(o Options) *TimerMessageStore {
 		stop: make(chan struct{}), changed: make(chan struct{}, 1), overlay: map[int64]slot{}}
 	s.window = int64(o.RollWindowSlot) * s.precision
 	s.cf = checkpointFile{fs: o.FS, name: path.Join(o.RootDir, "config", "timercheck")}
-	s.wf = wheelFile{fs: o.FS, name: path.Join(o.RootDir, "timerwheel")}
+	s.wf = wheelFile{fs: o.FS, name: path.Join(o.RootDir, "timerwheel"), size: o.private.slots * slotBytes}
 	return s
 }
 
@@ -270,6 +291,7 @@ func (s *TimerMessageStore) turn() time.Duration {
 		}
 		s.logProgress(now, live.ProgressLogInterval)
 		if !more {
+			s.forgetOverdue(now)
 			return s.idleFor(&live)
 		}
 	}
@@ -299,7 +321,7 @@ func (s *TimerMessageStore) idleFor(live *Live) time.Duration {
 	if s.wheel.waiting <= 0 && len(s.wheel.dirty) == 0 && s.wheelEmpty() {
 		return idleSleep
 	}
-	due := s.wheel.next(s.readTime, s.readTime+wheelSlots*s.precision) + s.precision
+	due := s.wheel.next(s.readTime, s.readTime+s.wheel.size*s.precision) + s.precision
 	return min(max(time.Duration(due-now)*time.Millisecond, 0), idleSleep)
 }
 

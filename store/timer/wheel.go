@@ -25,10 +25,8 @@ const (
 	// halfSlots is how far ahead a message may lie, in steps of the precision; the other half keeps the past apart.
 	halfSlots    = 7 * 24 * 3600
 	wheelSlots   = 2 * halfSlots
-	wheelBytes   = wheelSlots * slotBytes
 	slotsPerPage = 128 // one page of the file
 	pageBytes    = slotsPerPage * slotBytes
-	wheelPages   = wheelSlots / slotsPerPage
 	// blankSlots keeps a roll away from the end of the wheel (Java TIMER_BLANK_SLOTS).
 	blankSlots = 60
 	none       = int64(-1) // no unit
@@ -53,17 +51,18 @@ type page struct {
 // time may go back and nothing is delivered twice. Not for concurrent use.
 type wheel struct {
 	precision int64
-	pages     [wheelPages]*page
+	size      int64 // slots, wheelSlots but in tests
+	pages     []*page
 	dirty     map[int]bool // pages that differ from the file
 	waiting   int64        // sum of num
 }
 
-func newWheel(precisionMillis int64) *wheel {
-	return &wheel{precision: precisionMillis, dirty: map[int]bool{}}
+func newWheel(precisionMillis, slots int64) *wheel {
+	return &wheel{precision: precisionMillis, size: slots, pages: make([]*page, slots/slotsPerPage), dirty: map[int]bool{}}
 }
 
 func (w *wheel) at(t int64) (p, i int) {
-	n := int(t / w.precision % wheelSlots)
+	n := int(t / w.precision % w.size)
 	return n / slotsPerPage, n % slotsPerPage
 }
 
@@ -174,8 +173,8 @@ func decodeSlot(b []byte) slot {
 
 // loadWheel reads the slots from readTime on out of the file; a missing or empty file is an empty wheel. What lies
 // before has been delivered.
-func loadWheel(fsys vfs.FS, name string, precisionMillis, readTime int64) (*wheel, error) {
-	w := newWheel(precisionMillis)
+func loadWheel(fsys vfs.FS, name string, precisionMillis, slots, readTime int64) (*wheel, error) {
+	w, wheelBytes := newWheel(precisionMillis, slots), slots*slotBytes
 	f, err := fsys.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return w, nil
@@ -213,7 +212,7 @@ func (w *wheel) take(b []byte, index int, readTime int64) {
 	for ; len(b) >= slotBytes; b, index = b[slotBytes:], index+1 {
 		s := decodeSlot(b)
 		t := s.step * w.precision
-		if s.step <= 0 || t < readTime || s.last < 0 || s.step%wheelSlots != int64(index) {
+		if s.step <= 0 || t < readTime || s.last < 0 || s.step%w.size != int64(index) {
 			continue
 		}
 		w.put(t, s)
@@ -224,6 +223,7 @@ func (w *wheel) take(b []byte, index int, readTime int64) {
 type wheelFile struct {
 	fs   vfs.FS
 	name string
+	size int64 // bytes
 	f    vfs.File
 }
 
@@ -233,7 +233,7 @@ func (w *wheelFile) write(pages map[int][]byte) error {
 		return nil
 	}
 	if w.f == nil {
-		f, err := openSized(w.fs, w.name, wheelBytes)
+		f, err := openSized(w.fs, w.name, w.size)
 		if err != nil {
 			return err
 		}
