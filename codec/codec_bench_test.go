@@ -3,6 +3,7 @@ package codec
 import (
 	"net/netip"
 	"testing"
+	"time"
 )
 
 // benchSendCommand is a SEND_MESSAGE_V2 as a Java client makes it.
@@ -179,5 +180,23 @@ func BenchmarkLookupProperty(b *testing.B) {
 		if _, ok := LookupProperty(props, PropTags); !ok {
 			b.Fatal("no tags")
 		}
+	}
+}
+
+func BenchmarkUniqueID(b *testing.B) {
+	at := time.Date(2024, 2, 3, 4, 5, 6, 0, time.Local)
+	g := NewUniqueIDGenerator(netip.MustParseAddr("10.1.2.3"), 1, 2, func() time.Time { return at })
+	buf := make([]byte, 0, MessageIDCharsV6)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = g.Append(buf[:0])
+	}
+}
+
+func BenchmarkJavaHash(b *testing.B) {
+	tag := []byte("TagA-of-some-length")
+	b.ReportAllocs()
+	for b.Loop() {
+		JavaHashBytes(tag)
 	}
 }

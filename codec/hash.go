@@ -1,43 +1,28 @@
 package codec
 
-import (
-	"unicode/utf16"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
-// JavaHash is Java's String.hashCode: h = 31·h + c over UTF-16 units, wrapping at 32 bits. Each byte that is
-// not UTF-8 counts as one U+FFFD.
+// JavaHash is Java's String.hashCode: h = 31·h + unit over the UTF-16 units of the text, wrapping at 32 bits. Malformed
+// UTF-8 counts as Java's decoder reads it: one U+FFFD for the longest prefix that could have started a character.
 func JavaHash(s string) int32 {
 	var h int32
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
-			return javaHashRunes(h, s[i:])
+			return hashWide(h, s[i:])
 		}
 		h = 31*h + int32(s[i])
 	}
 	return h
 }
 
-// JavaHashBytes is JavaHash of the string in b.
+// JavaHashBytes is JavaHash of the string in b, without making a string.
 func JavaHashBytes(b []byte) int32 {
 	var h int32
 	for i, c := range b {
 		if c >= utf8.RuneSelf {
-			return javaHashRunes(h, string(b[i:]))
+			return hashWide(h, b[i:])
 		}
 		h = 31*h + int32(c)
-	}
-	return h
-}
-
-func javaHashRunes(h int32, s string) int32 {
-	for _, r := range s {
-		if r >= 0x10000 {
-			hi, lo := utf16.EncodeRune(r)
-			h = 31*h + hi
-			r = lo
-		}
-		h = 31*h + r
 	}
 	return h
 }
@@ -45,3 +30,51 @@ func javaHashRunes(h int32, s string) int32 {
 // TagsCode is what a ConsumeQueue entry keeps of a message's TAGS: the hash of the whole string as a signed
 // 64-bit number, 0 without tags (Java MessageExtBrokerInner.tagsString2tagsCode).
 func TagsCode(tags []byte) int64 { return int64(JavaHashBytes(tags)) }
+
+// hashWide goes on with hash h over text that is not all ASCII.
+func hashWide[T string | []byte](h int32, text T) int32 {
+	for i := 0; i < len(text); {
+		if c := text[i]; c < utf8.RuneSelf {
+			h = 31*h + int32(c)
+			i++
+			continue
+		}
+		// At most four bytes; the conversion stays on the stack.
+		r, size := decodeLikeJava([]byte(text[i:min(i+utf8.UTFMax, len(text))]))
+		if r > 0xFFFF {
+			r -= 0x10000
+			h = 31*h + (0xD800 + r>>10)
+			r = 0xDC00 + r&0x3FF
+		}
+		h = 31*h + r
+		i += size
+	}
+	return h
+}
+
+// decodeLikeJava decodes the first character of p, which is not empty and does not start with ASCII. For
+// malformed text it answers U+FFFD and the number of bytes that Java's decoder consumes for it.
+func decodeLikeJava(p []byte) (r rune, size int) {
+	r, size = utf8.DecodeRune(p)
+	if r != utf8.RuneError || size > 1 {
+		return r, size
+	}
+	lo, hi := byte(0x80), byte(0xBF)
+	switch lead := p[0]; {
+	case lead < 0xE0 || lead > 0xF4:
+		return utf8.RuneError, 1
+	case lead == 0xE0:
+		lo = 0xA0
+	case lead == 0xF0:
+		lo = 0x90
+	case lead == 0xF4:
+		hi = 0x8F
+	}
+	if len(p) < 2 || p[1] < lo || p[1] > hi {
+		return utf8.RuneError, 1
+	}
+	if len(p) < 3 || p[2]&0xC0 != 0x80 {
+		return utf8.RuneError, 2
+	}
+	return utf8.RuneError, 3 // an encoded surrogate, or the start of four bytes
+}

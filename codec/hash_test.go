@@ -19,4 +19,6 @@ func TestJavaHash(t *testing.T) {
 	f("a😀b中", 1793360527) // spec messages.md §16
 	f("polygenelubricants", -2147483648)
 	f("\xff", 0xFFFD)
+	f("\xe4\xb8", 0xFFFD) // the start of one character: golden files of package filter have more
+	f("\xff\xff", 31*0xFFFD+0xFFFD)
 }

@@ -81,6 +81,24 @@ type UniqueIDGenerator struct {
 	prefix  string // hex of address, pid and constant
 	now     func() time.Time
 	counter atomic.Uint32
+	month   atomic.Pointer[month] // the last one, so that its start is not computed for every id
+}
+
+// month is a month of a location.
+type month struct {
+	start time.Time
+	end   time.Time // the start of the next
+}
+
+// monthOf is the month of now: the one before, as a rule.
+func (g *UniqueIDGenerator) monthOf(now time.Time) *month {
+	m := g.month.Load()
+	if m == nil || now.Before(m.start) || !now.Before(m.end) {
+		start := startOfMonth(now)
+		m = &month{start: start, end: start.AddDate(0, 1, 0)}
+		g.month.Store(m)
+	}
+	return m
 }
 
 // NewUniqueIDGenerator makes a generator. now gives the time and, with its location, where months begin.
@@ -112,7 +130,7 @@ func NewUniqueIDGenerator(addr netip.Addr, pid int, constant uint32,
 func (g *UniqueIDGenerator) Append(dst []byte) []byte {
 	now := g.now()
 	dst = append(dst, g.prefix...)
-	dst = appendHex(dst, uint64(uint32(now.Sub(startOfMonth(now)).Milliseconds())), 8)
+	dst = appendHex(dst, uint64(uint32(now.Sub(g.monthOf(now).start).Milliseconds())), 8)
 	return appendHex(dst, uint64(uint16(g.counter.Add(1)-1)), 4)
 }
 

@@ -76,6 +76,26 @@ func TestUniqueIDGenerator(t *testing.T) {
 		func() time.Time { return now }).Next()[:8])
 }
 
+// The generator keeps the month; ids of the next one, and of the one before after the clock was set back, count from theirs.
+func TestUniqueIDGeneratorMonths(t *testing.T) {
+	zone := time.FixedZone("here", -3*3600)
+	var now time.Time
+	g := NewUniqueIDGenerator(netip.MustParseAddr("10.1.2.3"), 1, 2, func() time.Time { return now })
+	f := func(at time.Time) {
+		t.Helper()
+		now = at
+		u, err := ParseUniqueID(g.Next())
+		require.NoError(t, err)
+		require.EqualValues(t, at.Sub(startOfMonth(at)).Milliseconds(), u.MonthMillis)
+	}
+	f(time.Date(2024, 1, 31, 23, 59, 59, 999e6, zone))
+	f(time.Date(2024, 2, 1, 0, 0, 0, 0, zone))
+	f(time.Date(2024, 2, 29, 12, 0, 0, 0, zone))
+	f(time.Date(2024, 1, 15, 0, 0, 0, 0, zone))
+	f(time.Date(2024, 12, 31, 23, 59, 59, 0, zone))
+	f(time.Date(2025, 1, 1, 0, 0, 0, 1e6, zone))
+}
+
 func TestUniqueIDGeneratorConcurrent(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	g := NewUniqueIDGenerator(netip.MustParseAddr("10.1.2.3"), 1, 2, func() time.Time { return now })
