@@ -247,7 +247,7 @@ func (s *TransactionalMessageService) recoverSettled(floor codec.PhyOffset) (fou
 			continue
 		}
 		at += codec.PhyOffset(rec.TotalSize)
-		givenUp := string(rec.Topic) == codec.TransCheckMaxTimeTopic && rec.PreparedTransactionOffset > 0 // else Java's
+		givenUp := string(rec.Topic) == codec.TransCheckMaxTimeTopic && ours(rec)
 		if givenUp || rec.TransactionState() == codec.SysFlagTransactionCommit {
 			if s.settledBy(rec.PhyOffset, rec.PreparedTransactionOffset) {
 				found++
@@ -260,6 +260,12 @@ func (s *TransactionalMessageService) recoverSettled(floor codec.PhyOffset) (fou
 		}
 	}
 	return found
+}
+
+// ours tells that a given-up message says which half message it was; Java's do not.
+func ours(rec *codec.Record) bool {
+	_, copied := rec.Property(codec.PropTransPreparedQueueOffset)
+	return copied || rec.PreparedTransactionOffset > 0
 }
 
 // settledBy takes the transaction whose half message is at from out of the table: the record at by ended it. A copy
