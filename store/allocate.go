@@ -202,7 +202,7 @@ func (s *allocateMappedFileService) create(from int64) (*mappedFile, error) {
 			return nil, err
 		}
 	}
-	populateAhead(mf, min(mf.size, populateChunk), q.log)
+	ahead(mf, min(mf.size, populateChunk), s.o)
 	return mf, nil
 }
 

@@ -116,7 +116,7 @@ func (cl *commitLog) start() {
 		if err := cl.ready(last); err != nil {
 			cl.o.Log.Warn("the rest of the last commit log file has no room on the disk", "file", last.path, "err", err)
 		} else {
-			populateAhead(last, min(last.wrotePosition.Load()+populateChunk, last.size), cl.o.Log)
+			ahead(last, min(last.wrotePosition.Load()+populateChunk, last.size), cl.o)
 		}
 	}
 	cl.alloc.start(last)

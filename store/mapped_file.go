@@ -52,6 +52,8 @@ type mappedFile struct {
 	flushedPosition atomic.Int64
 	// populated is the end of the pages, of the write buffer if there is one, that were faulted in ahead of the writer.
 	populated atomic.Int64
+	// prewritten is the end of the blocks whose zeros are on the disk (see prewrite).
+	prewritten atomic.Int64
 	// storeTimestamp is that of the last record written, ms.
 	storeTimestamp atomic.Int64
 
@@ -277,6 +279,7 @@ func (mf *mappedFile) setPosition(pos int64) {
 	mf.wrotePosition.Store(pos)
 	mf.flushedPosition.Store(pos)
 	mf.populated.Store(pos)
+	mf.prewritten.Store(pos)
 }
 
 // cut makes pos the end and every byte behind it zero, without reading or writing them: the file is shortened and

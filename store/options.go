@@ -94,6 +94,9 @@ type Options struct {
 	// DELAY property.
 	DelayTagsCode func(level int, storeTimestamp int64) int64
 
+	// noPrewrite leaves the blocks of SYNC_FLUSH files as the file system made them; for measurements.
+	noPrewrite bool
+
 	FS       vfs.FS
 	Clock    clock.Clock
 	Log      *slog.Logger

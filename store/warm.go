@@ -14,32 +14,28 @@ const unlockDelay = 6 * time.Second
 // it brings in may be written back and write-protected by the kernel before the writer comes, seconds or hours later, so
 // mappedFile.populated does not move: the populateAheadService goes over the pages again, which is cheap by now.
 //
-// With SYNC_FLUSH every FlushLeastPagesWhenWarmMapedFile pages are flushed, as in Java: the zeros of a whole file would
-// otherwise be in the way of the first flush of records.
+// With SYNC_FLUSH the zeros go to the disk, FlushLeastPagesWhenWarmMapedFile pages at a time, as in Java: see prewrite.
 func (s *allocateMappedFileService) warm(mf *mappedFile) {
 	began := s.clock.Now()
-	flushStep := int64(s.o.FlushLeastPagesWhenWarmMapedFile) * vfs.PageSize
-	flushed := mf.populated.Load()
-	for pos := flushed; pos < mf.size; {
+	for pos := mf.populated.Load(); pos < mf.size; {
 		if s.stopping() {
 			return
 		}
-		n := min(mf.size-pos, populateChunk)
-		if mf.buffered {
-			populateAhead(mf, pos+n, s.queue.log)
-		} else if err := mf.populate(pos, n); err != nil {
-			s.queue.log.Warn("commit log file not warmed", "file", mf.path, "err", err)
-			return
+		switch {
+		case s.o.FlushDiskType == SyncFlush:
+			pos = min(pos+int64(s.o.FlushLeastPagesWhenWarmMapedFile)*vfs.PageSize, mf.size)
+			prewrite(mf, pos, s.queue.log)
+		case mf.buffered:
+			pos = min(pos+populateChunk, mf.size)
+			populateAhead(mf, pos, s.queue.log)
+		default:
+			n := min(populateChunk, mf.size-pos)
+			if err := mf.populate(pos, n); err != nil {
+				s.queue.log.Warn("commit log file not warmed", "file", mf.path, "err", err)
+				return
+			}
+			pos += n
 		}
-		pos += n
-		if mf.buffered || s.o.FlushDiskType != SyncFlush || pos-flushed < flushStep && pos < mf.size {
-			continue
-		}
-		if err := mf.view.Load().mapping.Sync(flushed, pos-flushed); err != nil {
-			s.queue.log.Warn("zeros of a new commit log file not flushed", "file", mf.path, "err", err)
-			return
-		}
-		flushed = pos
 	}
 	s.lock(mf)
 	s.queue.log.Info("commit log file warmed", "file", mf.path, "sizeBytes", mf.size, "elapsed", s.clock.Now().Sub(began))

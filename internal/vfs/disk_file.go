@@ -151,6 +151,22 @@ func fillHoles(f *os.File, buf, zeros []byte, off int64) error {
 	return nil
 }
 
+// Prewrite implements File. It goes through a mapping of its own: errors of the disk are reported once for each open
+// file, and this one must not take them from the mappings that hold data.
+func (f *diskFile) Prewrite(off, n int64) error {
+	if f.closed.Load() {
+		return f.pathError("prewrite", fs.ErrClosed)
+	}
+	if off < 0 || n <= 0 || !f.writable {
+		return f.pathError("prewrite", syscall.EINVAL)
+	}
+	start := off / osPageSize * osPageSize
+	if err := prewrite(f.f, start, off+n-start); err != nil {
+		return f.pathError("prewrite", err)
+	}
+	return nil
+}
+
 // Map implements File.
 func (f *diskFile) Map(size int64, writable bool) (Mapping, error) {
 	mapped.mu.Lock()

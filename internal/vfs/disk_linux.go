@@ -40,6 +40,26 @@ func madvise(pages []byte, a Advice) error {
 	return err
 }
 
+// prewrite makes the pages of [start, start+n) dirty without changing them and writes them. A file that became shorter
+// meanwhile is an error, not SIGBUS, for nothing touches the mapping but system calls; kernels before 5.14 cannot do that,
+// and there nothing is written.
+func prewrite(f *os.File, start, n int64) error {
+	return withDescriptor(f, func(fd int) error {
+		pages, err := unix.Mmap(fd, start, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			return err
+		}
+		err = unix.Madvise(pages, unix.MADV_POPULATE_WRITE)
+		switch {
+		case errors.Is(err, syscall.EINVAL):
+			err = nil
+		case err == nil:
+			err = unix.Msync(pages, unix.MS_SYNC)
+		}
+		return errors.Join(err, unix.Munmap(pages))
+	})
+}
+
 // lockOnFault pins pages when they are touched (mlock2, Linux 4.4), so that locking a large range does not fill it at once.
 func lockOnFault(pages []byte) error {
 	_, _, errno := unix.Syscall(unix.SYS_MLOCK2, uintptr(unsafe.Pointer(&pages[0])), uintptr(len(pages)),

@@ -32,6 +32,9 @@ func madvise(pages []byte, a Advice) error {
 	return unix.Madvise(pages, flag)
 }
 
+// prewrite does nothing: Allocate has written the zeros.
+func prewrite(*os.File, int64, int64) error { return nil }
+
 func lockOnFault(pages []byte) error { return unix.Mlock(pages) }
 
 // mincore is not called: macOS reports pages of other processes here and deprecates raw system calls.

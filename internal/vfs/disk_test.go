@@ -293,3 +293,26 @@ func TestReadFileOfDisk(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrPermission)
 	require.NoError(t, file.Close())
 }
+
+func TestPrewrite(t *testing.T) {
+	f := func(fsys FS, dir string) {
+		t.Helper()
+		name := filepath.ToSlash(filepath.Join(dir, "f"))
+		file, err := fsys.Create(name)
+		require.NoError(t, err)
+		require.NoError(t, file.Allocate(0, 100_000))
+		_, err = file.WriteAt([]byte("record"), 9_000)
+		require.NoError(t, err)
+		require.NoError(t, file.Prewrite(5_000, 95_000))
+		got := make([]byte, 6)
+		_, err = file.ReadAt(got, 9_000)
+		require.NoError(t, err)
+		require.Equal(t, "record", string(got))
+		require.Error(t, file.Prewrite(-1, 10))
+		require.Error(t, file.Prewrite(0, 0))
+		require.NoError(t, file.Close())
+		require.Error(t, file.Prewrite(0, 10))
+	}
+	f(OS, t.TempDir())
+	f(NewMem(), "/")
+}

@@ -126,6 +126,17 @@ func (f *memFile) Allocate(off, n int64) error {
 	return nil
 }
 
+// Prewrite implements File: what was reserved is zero in the durable image already.
+func (f *memFile) Prewrite(off, n int64) error {
+	if err := f.usable("prewrite", true); err != nil {
+		return err
+	}
+	if size, _ := f.node.data.stat(); off < 0 || n <= 0 || n > size-off {
+		return memError("prewrite", f.name, syscall.EINVAL)
+	}
+	return nil
+}
+
 // Map implements File.
 func (f *memFile) Map(size int64, writable bool) (Mapping, error) {
 	if err := f.usable("mmap", false); err != nil {

@@ -75,6 +75,11 @@ type File interface {
 	// mapping of it cannot meet a full disk (fallocate). A full disk is syscall.ENOSPC and leaves no
 	// half-grown file behind beyond what Truncate removes.
 	Allocate(off, n int64) error
+	// Prewrite writes the blocks of [off, off+n), which Allocate has reserved, to the disk as they are, and leaves their
+	// pages in memory. A block that was only reserved changes its state when it is first written, and a Sync of it then
+	// waits for the journal of the file system; one that was prewritten needs no journal. Others may store into mappings
+	// of the range meanwhile; what they lose to a failing disk is still reported to their own Sync.
+	Prewrite(off, n int64) error
 	// Map maps [0, size) shared, readable and, if writable, writable. The file must already be that long
 	// (ErrMapRange), and a range that will be written must have been reserved by Allocate. A mapping stays
 	// valid after the file is closed, renamed or removed.

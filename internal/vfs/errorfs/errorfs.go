@@ -248,6 +248,9 @@ func (f *errFile) Allocate(off, n int64) error {
 	return f.fs.do(f.op(OpAllocate, off, n), func() error { return f.base.Allocate(off, n) })
 }
 
+// Prewrite implements vfs.File; nothing depends on it, so it does not fail.
+func (f *errFile) Prewrite(off, n int64) error { return f.base.Prewrite(off, n) }
+
 // Map implements vfs.File.
 func (f *errFile) Map(size int64, writable bool) (vfs.Mapping, error) {
 	var m vfs.Mapping
