@@ -11,6 +11,7 @@ import (
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/reactor/rpc"
+	"skylark/store"
 )
 
 // fill makes the message of the request: hosts, queue, properties with the broker's own. false: answered.
@@ -182,7 +183,7 @@ func (p *SendMessageProcessor) special(r *rpc.Request, st *sendTurn, s *seen) bo
 	return true
 }
 
-// prepare makes a half message; a delay takes effect when it is committed. false: answered.
+// prepare makes a half message; a delay or timer takes effect when it is committed. false: answered.
 func (p *SendMessageProcessor) prepare(r *rpc.Request, st *sendTurn, s *seen) bool {
 	b, m := p.b, &st.msg
 	switch {
@@ -194,9 +195,12 @@ func (p *SendMessageProcessor) prepare(r *rpc.Request, st *sendTurn, s *seen) bo
 		p.refuse(r, codec.RespSystemBusy, fmt.Sprintf("%d transactions are open, that is the limit", transaction.MaxOpen))
 		return false
 	case s.timer && !s.timerOut:
-		p.refuse(r, codec.RespSystemError, "accurate timer message is not enabled on this broker, "+
-			"timerWheelEnable has no effect yet")
-		return false
+		probe := *m // what the timer would refuse at the commit is refused now
+		if status, err := b.rewriteTimed(&probe); status != store.PutOK {
+			code, remark := putError(&store.PutResult{Status: status, Err: err})
+			p.refuse(r, code, remark)
+			return false
+		}
 	}
 	transaction.Rewrite(m)
 	st.props = m.Properties

@@ -20,7 +20,7 @@ func (b *Broker) makeTransactions(configDir string) error {
 		BrokerName: bc.BrokerName, StoreHost: func() netip.AddrPort { return b.storeHost },
 		Settings: b.transactionSettings, Producers: b.liveProducers,
 		Ask:   func(c reactor.Conn, req *codec.Command) error { return b.server.Oneway(c, req) },
-		Delay: b.schedule.Rewrite, GiveUpTopic: b.makeGiveUpTopic, Stored: b.transactionStored,
+		Delay: b.schedule.Rewrite, Timed: b.rewriteTimed, GiveUpTopic: b.makeGiveUpTopic, Stored: b.transactionStored,
 		Clock: b.clock, Log: b.o.Log.With("part", "transaction")})
 	return b.load("transaction counts", b.transactions.Load)
 }

@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -132,6 +133,13 @@ func open(t *testing.T, set setup) *system {
 		Producers: s.live, Ask: s.asked, GiveUpTopic: func() error { return nil },
 		Delay: func(m *codec.Message, level int) {
 			m.Topic, m.QueueID = codec.ScheduleTopic, int32(level-1)
+		},
+		Timed: func(m *codec.Message) (store.PutStatus, error) {
+			if v, _ := m.Property(codec.PropTimerDelaySec); string(v) == "bad" {
+				return store.MessageIllegal, errors.New("bad")
+			}
+			m.Topic, m.QueueID = codec.TimerTopic, 0
+			return store.PutOK, nil
 		},
 		Stored: func(*codec.Message, *store.PutResult) {}, Clock: clock.System, Log: log, maxLag: set.maxLag})
 	require.NoError(t, s.Load())

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"skylark/codec"
+	"skylark/store"
 )
 
 // queue is the only queue of the half, op and give-up topics.
@@ -59,6 +60,7 @@ func Rewrite(m *codec.Message) {
 type half struct {
 	group, realTopic, realQueue, uniqKey, immunity, checks, first, delay []byte
 	copied                                                               bool // has TRAN_PREPARED_QUEUE_OFFSET
+	timed                                                                bool // has one of the timer's properties
 }
 
 func parseHalf(props []byte) (h half) {
@@ -80,6 +82,8 @@ func parseHalf(props []byte) (h half) {
 			h.first, h.copied = value, true
 		case codec.PropDelayTimeLevel:
 			h.delay = value
+		case codec.PropTimerDelaySec, codec.PropTimerDelayMs, codec.PropTimerDeliverMs:
+			h.timed = true
 		}
 	}
 	return h
@@ -115,24 +119,32 @@ func (h *half) immunityMillis(timeoutMillis int64) int64 {
 }
 
 // final makes the message that consumers see (Java endMessageTransaction): the properties as they are in the half
-// message, its real topic and queue among them. A delay level takes effect now.
-func final(rec *codec.Record, h *half, props []byte, delay func(*codec.Message, int)) (codec.Message, error) {
+// message, its real topic and queue among them. A delay level or a timer takes effect now; the status is the timer's.
+func final(rec *codec.Record, h *half, props []byte, o *Options) (m codec.Message, status store.PutStatus, err error) {
 	topic, queueID, err := h.target()
 	if err != nil {
-		return codec.Message{}, err
+		return m, store.MessageIllegal, err
 	}
-	m := message(rec)
+	m = message(rec)
 	m.Topic, m.QueueID = topic, queueID
 	m.SysFlag = rec.SysFlag&^codec.SysFlagTransactionMask | codec.SysFlagTransactionCommit
 	m.PreparedTransactionOffset = rec.PhyOffset
 	if h.copied {
 		m.Properties = codec.RemoveProperty(props[:0], m.Properties, codec.PropTransPreparedQueueOffset)
 	}
-	if level, err := strconv.Atoi(string(h.delay)); err == nil && level > 0 {
+	level, err := strconv.Atoi(string(h.delay))
+	delayed := err == nil && level > 0
+	if delayed || h.timed {
 		m.Properties = codec.RemoveProperty(nil, m.Properties, codec.PropTransactionPrepared)
-		delay(&m, level)
 	}
-	return m, nil
+	switch {
+	case delayed:
+		o.Delay(&m, level)
+	case h.timed:
+		status, err = o.Timed(&m)
+		return m, status, err
+	}
+	return m, store.PutOK, nil
 }
 
 // message is the record as a message to put again; body and properties are the record's.

@@ -95,6 +95,9 @@ type Options struct {
 	Ask func(c reactor.Conn, req *codec.Command) error
 	// Delay makes a put one of the schedule topic.
 	Delay func(m *codec.Message, level int)
+	// Timed makes a put with one of the timer's properties one of the timer topic, if its time has not come. Another
+	// status than PutOK, with its reason, is that of a message that cannot be put.
+	Timed func(m *codec.Message) (store.PutStatus, error)
 	// GiveUpTopic makes TRANS_CHECK_MAX_TIME_TOPIC unless it exists.
 	GiveUpTopic func() error
 	// Stored is told what was put, for the statistics.

@@ -48,8 +48,7 @@ func (b *scratch) release() {
 
 // End settles a transaction. put is what was written: a commit's message, a rollback's op message; the zero put (and no
 // error) means that it was settled the same way before. served is false only with OnLoop: it could not be done without
-// waiting, and nothing has been done. The error is one of the above, or that of a half message that cannot be
-// delivered; a put that was refused is no error.
+// waiting, and nothing has been done. The error is one of the above; a put that was refused is no error.
 func (s *TransactionalMessageService) End(e *End) (put store.PutResult, served bool, err error) {
 	if !s.ready(e.OnLoop) {
 		return put, !e.OnLoop, ErrLoading
@@ -85,11 +84,11 @@ func (s *TransactionalMessageService) End(e *End) (put store.PutResult, served b
 		return put, true, ErrSettled
 	}
 	if e.Commit {
-		put, err = s.commit(tx, &rec, &h, b)
+		put = s.commit(tx, &rec, &h, b)
 	} else {
 		put = s.rollBack(tx, b)
 	}
-	return put, true, err
+	return put, true, nil
 }
 
 func outcome(commit bool) *transaction {
@@ -168,14 +167,13 @@ func (s *TransactionalMessageService) release(tx *transaction) {
 }
 
 // commit puts the message that consumers see. The op message follows in a batch.
-func (s *TransactionalMessageService) commit(tx *transaction, rec *codec.Record, h *half, b *scratch) (store.PutResult,
-	error) {
-	m, err := final(rec, h, b.props, s.o.Delay)
-	var put store.PutResult
-	if err == nil {
+func (s *TransactionalMessageService) commit(tx *transaction, rec *codec.Record, h *half, b *scratch) store.PutResult {
+	m, status, err := final(rec, h, b.props, &s.o)
+	put := store.PutResult{Status: status, Err: err}
+	if status == store.PutOK {
 		put = s.o.Store.Append(&m)
 	}
-	ok := err == nil && put.Status == store.PutOK
+	ok := put.Status == store.PutOK
 	s.t.mu.Lock()
 	if ok {
 		s.t.leave(tx, committed)
@@ -190,7 +188,7 @@ func (s *TransactionalMessageService) commit(tx *transaction, rec *codec.Record,
 		s.counts.add(tx.topic, -1)
 		s.o.Stored(&m, &put)
 	}
-	return put, err
+	return put
 }
 
 // rollBack writes the op message at once: it is all that tells of a rollback.
