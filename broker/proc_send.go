@@ -33,7 +33,8 @@ func (p *SendMessageProcessor) ProcessOnLoop(r *rpc.Request) bool { return p.sen
 // Process implements rpc.Processor.
 func (p *SendMessageProcessor) Process(r *rpc.Request) { p.send(r) }
 
-// sendTurn is what the sends of one turn share: scratch buffers, and the answers that wait for durability.
+// sendTurn is what the sends of one turn share: scratch buffers, the messages that are put together at its end, and the
+// answers that wait for them.
 type sendTurn struct {
 	b       *Broker
 	header  codec.SendMessageHeader
@@ -41,26 +42,37 @@ type sendTurn struct {
 	queueID int32 // that the client is told: before a delay or the dead letters changed it
 	props   []byte
 	resp    codec.SendResponse
-	waiting []waitingSend
-	ids     []byte // transaction ids of waiting, one after the other
+	puts    store.Turn
+	gather  []pendingSend // answers to puts
+	waiting []pendingSend // answers that wait for durability
+	ids     []byte        // transaction ids of gather and waiting, one after the other
 	conn    reactor.Conn
 	end     store.PhyOffset // what has to be durable before waiting may be answered
 	out     reactor.Outbox
 	span    latency.Span // of waiting
 }
 
-// waitingSend is an answer that may not leave yet.
-type waitingSend struct {
-	opaque  int32
-	typ     codec.SerializeType
-	queueID int32
-	put     store.PutResult
-	recall  []byte
-	idEnd   int // of its transaction id in ids
+// pendingSend is an answer that may not leave yet.
+type pendingSend struct {
+	opaque         int32
+	typ            codec.SerializeType
+	oneway         bool
+	wait           bool  // for durability
+	queueID        int32 // that the client is told
+	storedIn       int32 // the queue it was put to
+	instead        string // the topic it was put to, if not its own
+	recall         []byte // handle of a timer message
+	topic          *topic.Topic
+	put            store.PutResult
+	idStart, idEnd int // of its transaction id in ids
 }
 
-// maxKeptSendScratch bounds the buffers that go back to the pool.
-const maxKeptSendScratch = 256 << 10
+const (
+	// maxKeptSendScratch bounds the buffers that go back to the pool.
+	maxKeptSendScratch = 256 << 10
+	// maxGatherBytes of records are put together at most.
+	maxGatherBytes = 256 << 10
+)
 
 var sendTurns = sync.Pool{New: func() any { return &sendTurn{} }}
 
@@ -70,7 +82,8 @@ func (p *SendMessageProcessor) turnState(t *rpc.Turn) *sendTurn {
 		return st
 	}
 	st := sendTurns.Get().(*sendTurn)
-	st.b = p.b
+	st.b, st.conn = p.b, t.Conn()
+	st.puts.Reset(p.b.store)
 	t.State = st
 	t.AddFinisher(st)
 	return st
@@ -114,23 +127,79 @@ func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 		return true
 	}
 	m := &st.msg
-	if r.OnLoop() && !b.store.CanAppend(codec.RecordBytes(m)+batchSlack(h.Batch, m)) {
+	if r.OnLoop() && !b.store.CanAppend(st.puts.Bytes()+codec.RecordBytes(m)+batchSlack(h.Batch, m)) {
 		return false
 	}
-	var put store.PutResult
 	span := r.Turn().Span()
 	span.About(m.Topic, m.QueueID)
-	span.Enter(latency.Append)
-	if h.Batch {
-		put = b.store.AppendBatch(m)
-	} else {
-		put = b.store.Append(m)
+	if h.Batch || m.Topic == codec.HalfTopic {
+		st.putAlone(r, t)
+		return true
 	}
-	span.Waited(latency.Lock, put.Waited)
-	span.Enter(latency.Serve)
-	b.probe.put(span.Lapped(), &put)
-	p.answer(r, st, t, &put)
+	if put := st.puts.Add(m); put.Status != store.PutOK {
+		code, remark := putError(&put)
+		p.refuse(r, code, remark)
+		return true
+	}
+	st.gather = append(st.gather, st.pending(r, t))
+	if st.puts.Bytes() >= maxGatherBytes {
+		st.commit(r.Turn())
+	}
 	return true
+}
+
+// putAlone puts what cannot be gathered: a batch, and a half message, of which more has to be noted than an answer takes.
+func (st *sendTurn) putAlone(r *rpc.Request, t *topic.Topic) {
+	b, m := st.b, &st.msg
+	st.commit(r.Turn()) // what came before it is stored before it
+	r.Turn().Span().Enter(latency.Append)
+	w := st.pending(r, t)
+	if st.header.Batch {
+		w.put = b.store.AppendBatch(m)
+	} else {
+		w.put = b.store.Append(m)
+	}
+	st.stored(r.Turn(), w.put.Waited, &w.put)
+	if m.Topic == codec.HalfTopic && w.put.Status == store.PutOK {
+		b.transactions.Prepared(m, t.Name, &w.put)
+	}
+	st.answer(r.Turn(), &w)
+}
+
+// pending is the answer to the request that was just served.
+func (st *sendTurn) pending(r *rpc.Request, t *topic.Topic) pendingSend {
+	start := len(st.ids)
+	st.ids = append(st.ids, st.resp.TransactionID...)
+	return pendingSend{opaque: r.Cmd.Opaque, typ: r.Cmd.Type, oneway: r.Cmd.IsOneway(), wait: st.msg.WaitStoreMsgOK,
+		queueID: st.queueID, storedIn: st.msg.QueueID, topic: t, instead: storedInstead(&st.msg), recall: st.resp.RecallHandle,
+		idStart: start, idEnd: len(st.ids)}
+}
+
+// commit puts what the turn has gathered and answers it.
+func (st *sendTurn) commit(t *rpc.Turn) {
+	if len(st.gather) == 0 {
+		return
+	}
+	t.Span().Enter(latency.Append)
+	st.puts.Commit()
+	last := st.puts.Result(len(st.gather) - 1)
+	st.stored(t, st.puts.Waited(), &last)
+	for i := range st.gather {
+		w := &st.gather[i]
+		w.put = st.puts.Result(i)
+		st.answer(t, w)
+	}
+	clear(st.gather)
+	st.gather = st.gather[:0]
+	st.puts.Reset(st.b.store)
+}
+
+// stored ends the stage of the append, of which waited was spent before it could begin.
+func (st *sendTurn) stored(t *rpc.Turn, waited time.Duration, last *store.PutResult) {
+	span := t.Span()
+	span.Waited(latency.Lock, waited)
+	span.Enter(latency.Serve)
+	st.b.probe.put(span.Lapped(), last)
 }
 
 // batchSlack is what the records of a batch take beyond the bytes of its body, at most: every entry gets a
@@ -244,62 +313,76 @@ func (p *SendMessageProcessor) refuseGroup(r *rpc.Request, name string) {
 }
 
 // answer replies to a put now, or at the end of the turn once it is durable.
-func (p *SendMessageProcessor) answer(r *rpc.Request, st *sendTurn, t *topic.Topic, put *store.PutResult) {
-	b := p.b
-	if put.Status != store.PutOK {
-		code, remark := putError(put)
-		p.refuse(r, code, remark)
+func (st *sendTurn) answer(t *rpc.Turn, w *pendingSend) {
+	b := st.b
+	if w.put.Status != store.PutOK {
+		if !w.oneway {
+			code, remark := putError(&w.put)
+			b.refuseSend(t.Out(), w.typ, w.opaque, code, remark)
+		}
 		return
 	}
-	if st.msg.Topic == codec.HalfTopic {
-		b.transactions.Prepared(&st.msg, t.Name, put)
+	b.countStored(w.topic, w.instead, w.storedIn, &w.put, w.put.StoreTimestamp-t.Millis())
+	switch {
+	case w.oneway:
+	case w.wait && b.syncDurability():
+		st.end = max(st.end, w.put.EndOffset)
+		st.waiting = append(st.waiting, *w)
+	default:
+		st.appendAnswer(t.Out(), codec.RespSuccess, "", w)
 	}
-	b.countPut(t, &st.msg, put, put.StoreTimestamp-r.Millis())
-	if r.Cmd.IsOneway() {
-		return
-	}
-	if b.syncDurability() && st.msg.WaitStoreMsgOK {
-		st.conn = r.Conn()
-		st.end = max(st.end, put.EndOffset)
-		st.ids = append(st.ids, st.resp.TransactionID...)
-		st.waiting = append(st.waiting, waitingSend{opaque: r.Cmd.Opaque, typ: r.Cmd.Type, queueID: st.queueID,
-			put: *put, recall: st.resp.RecallHandle, idEnd: len(st.ids)})
-		return
-	}
-	st.appendAnswer(r.Out(), r.Cmd.Type, r.Cmd.Opaque, codec.RespSuccess, "", st.queueID, put)
 }
 
 // countPut counts a stored message for the topic it was stored under: a delayed one for the schedule topic
 // now, for its own when it is delivered (Java SendMessageProcessor.handlePutMessageResult).
 func (b *Broker) countPut(t *topic.Topic, m *codec.Message, put *store.PutResult, latencyMillis int64) {
-	size := int(put.EndOffset - put.PhyOffset)
-	if m.Topic == codec.ScheduleTopic || m.Topic == codec.TimerTopic {
-		t = b.topics.Get(m.Topic)
-		b.stats.QueuePut(m.Topic, m.QueueID, put.Count, size)
-	} else if m.Topic == codec.HalfTopic {
-		t = b.topics.Get(codec.HalfTopic)
+	b.countStored(t, storedInstead(m), m.QueueID, put, latencyMillis)
+}
+
+// storedInstead is the broker's topic that a message is kept under until it is due, "" if it is stored under its own.
+func storedInstead(m *codec.Message) string {
+	switch m.Topic {
+	case codec.ScheduleTopic, codec.TimerTopic, codec.HalfTopic:
+		return m.Topic
 	}
-	t.Put.Count(m.QueueID, put.Count, size, max(latencyMillis, 0))
+	return ""
+}
+
+func (b *Broker) countStored(t *topic.Topic, instead string, queueID int32, put *store.PutResult,
+	latencyMillis int64) {
+	size := int(put.EndOffset - put.PhyOffset)
+	switch instead {
+	case "":
+	case codec.HalfTopic:
+		t = b.topics.Get(instead)
+	default:
+		t = b.topics.Get(instead)
+		b.stats.QueuePut(instead, queueID, put.Count, size)
+	}
+	t.Put.Count(queueID, put.Count, size, max(latencyMillis, 0))
 	b.stats.CountPut(put.Count, t.System)
 }
 
-// appendAnswer writes one send reply; st.resp.TransactionID is set.
-func (st *sendTurn) appendAnswer(out *reactor.Outbox, typ codec.SerializeType, opaque int32, code int,
-	remark string, queueID int32, put *store.PutResult) {
+// appendAnswer writes one send reply.
+func (st *sendTurn) appendAnswer(out *reactor.Outbox, code int, remark string, w *pendingSend) {
 	rs := &st.resp
 	rs.Code, rs.Remark = code, remark
 	rs.StoreHost = st.b.storeHost
-	rs.PhyOffset, rs.QueueID, rs.QueueOffset = put.PhyOffset, queueID, put.QueueOffset
+	rs.PhyOffset, rs.QueueID, rs.QueueOffset = w.put.PhyOffset, w.queueID, w.put.QueueOffset
 	rs.MorePhyOffset = nil
-	if len(put.PhyOffsets) > 1 {
-		rs.MorePhyOffset = put.PhyOffsets[1:]
+	if len(w.put.PhyOffsets) > 1 {
+		rs.MorePhyOffset = w.put.PhyOffsets[1:]
 	}
+	rs.TransactionID, rs.RecallHandle = st.ids[w.idStart:w.idEnd], w.recall
 	rs.Region, rs.TraceOn = st.b.cfg.broker.RegionId, st.b.cfg.broker.TraceOn
-	out.SetBuffer(codec.AppendSendResponse(out.Buffer(), typ, opaque, rs))
+	out.SetBuffer(codec.AppendSendResponse(out.Buffer(), w.typ, w.opaque, rs))
 }
 
-// FinishTurn implements rpc.Finisher: the answers that wait are handed to the group commit as one.
+// FinishTurn implements rpc.Finisher: what the turn has gathered is put, and its consumers are told; the answers that wait
+// are handed to the group commit as one.
 func (st *sendTurn) FinishTurn(t *rpc.Turn) {
+	st.commit(t)
+	st.b.store.Dispatch()
 	if len(st.waiting) == 0 {
 		st.release()
 		return
@@ -328,13 +411,8 @@ func (st *sendTurn) flushWaiting(out *reactor.Outbox, status store.PutStatus) {
 		_, why := st.b.store.Writable()
 		_, remark = putError(&store.PutResult{Status: status, Err: why})
 	}
-	start := 0
 	for i := range st.waiting {
-		w := &st.waiting[i]
-		st.resp.TransactionID = st.ids[start:w.idEnd]
-		start = w.idEnd
-		st.resp.RecallHandle = w.recall
-		st.appendAnswer(out, w.typ, w.opaque, code, remark, w.queueID, &w.put)
+		st.appendAnswer(out, code, remark, &st.waiting[i])
 	}
 }
 
@@ -350,13 +428,14 @@ func (st *sendTurn) release() {
 
 // refuse answers with a code and a remark; every send answer carries region and trace switch.
 func (p *SendMessageProcessor) refuse(r *rpc.Request, code int, remark string) {
-	if r.Cmd.IsOneway() {
-		return
+	if !r.Cmd.IsOneway() {
+		p.b.refuseSend(r.Out(), r.Cmd.Type, r.Cmd.Opaque, code, remark)
 	}
-	bc := p.b.cfg.broker
-	rs := codec.SendResponse{Code: code, Remark: remark, Region: bc.RegionId, TraceOn: bc.TraceOn}
-	out := r.Out()
-	out.SetBuffer(codec.AppendSendResponse(out.Buffer(), r.Cmd.Type, r.Cmd.Opaque, &rs))
+}
+
+func (b *Broker) refuseSend(out *reactor.Outbox, typ codec.SerializeType, opaque int32, code int, remark string) {
+	rs := codec.SendResponse{Code: code, Remark: remark, Region: b.cfg.broker.RegionId, TraceOn: b.cfg.broker.TraceOn}
+	out.SetBuffer(codec.AppendSendResponse(out.Buffer(), typ, opaque, &rs))
 }
 
 func (p *SendMessageProcessor) refuseBody(r *rpc.Request, n int) {

@@ -70,7 +70,7 @@ func (s *MessageStore) Append(m *codec.Message) PutResult {
 	}
 	m.QueueOffset, m.PhyOffset, m.StoreTimestamp = at.queueOffset, at.phyOffset, at.storeTimestamp
 	s.appended()
-	s.countPut(1, len(*scratch), at)
+	s.countPut(1, 1, len(*scratch), at)
 	return PutResult{Status: PutOK, PhyOffset: at.phyOffset, EndOffset: at.phyOffset + PhyOffset(len(*scratch)),
 		QueueOffset: at.queueOffset, StoreTimestamp: at.storeTimestamp, Count: 1, Waited: at.lockWait()}
 }
@@ -101,7 +101,7 @@ func (s *MessageStore) AppendBatch(m *codec.Message) PutResult {
 	}
 	m.QueueOffset, m.PhyOffset, m.StoreTimestamp = at.queueOffset, at.phyOffset, at.storeTimestamp
 	s.appended()
-	s.countPut(len(starts), len(*scratch), at)
+	s.countPut(1, len(starts), len(*scratch), at)
 	return PutResult{Status: PutOK, PhyOffset: at.phyOffset, EndOffset: at.phyOffset + PhyOffset(len(*scratch)),
 		QueueOffset: at.queueOffset, StoreTimestamp: at.storeTimestamp, Count: len(starts), PhyOffsets: starts,
 		Waited: at.lockWait()}
@@ -166,16 +166,17 @@ func (p *placed) lockWait() time.Duration {
 	return time.Duration(max(p.storeTimestamp-p.sinceMillis, 0)) * time.Millisecond
 }
 
-// countPut counts a put. A clock read costs as much as the copy of a small message, so the time is taken of those that had
-// to wait for the lock or a file, and of one in latencySampling of the others, which counts for as many.
-func (s *MessageStore) countPut(messages, sizeBytes int, at placed) {
-	weight := int64(1)
+// countPut counts calls that went as one put. A clock read costs as much as the copy of a small message, so the time is
+// taken of those that had to wait for the lock or a file, and of one in latencySampling of the others, which counts for as
+// many.
+func (s *MessageStore) countPut(calls, messages, sizeBytes int, at placed) {
+	weight := int64(calls)
 	if !at.waited {
 		if uint64(at.phyOffset)*spreadFactor>>(64-latencySamplingBits) != 0 {
 			s.stats.put(messages, sizeBytes, 0, 1)
 			return
 		}
-		weight = 1 << latencySamplingBits
+		weight <<= latencySamplingBits
 	}
 	s.stats.put(messages, sizeBytes, s.o.Clock.Millis()-at.sinceMillis, weight)
 }

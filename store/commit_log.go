@@ -215,18 +215,23 @@ func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64) (placed
 		codec.PatchRecord(run[from:from+size], q, at.phyOffset+PhyOffset(from), at.storeTimestamp)
 		from += size
 	}
+	cl.write(mf, pos, run, at.storeTimestamp)
+	if next != nil {
+		next.Store(int64(q))
+	}
+	return at, nil, nil
+}
+
+// write copies finished records to the end of the log, which is at pos of mf. The caller holds the put lock.
+func (cl *commitLog) write(mf *mappedFile, pos int64, run []byte, storeTimestamp int64) {
 	end := pos + int64(len(run))
 	if populated := mf.populated.Load(); end > populated {
 		cl.writerFaults.Add(pagesTouched(max(pos, populated), end))
 	}
 	copy(mf.writable()[pos:end], run)
 	mf.wrotePosition.Store(end)
-	mf.storeTimestamp.Store(at.storeTimestamp)
-	if next != nil {
-		next.Store(int64(q))
-	}
+	mf.storeTimestamp.Store(storeTimestamp)
 	cl.populate.passed(mf.fileFrom + end)
-	return at, nil, nil
 }
 
 // stopPuts runs f, which takes queues away, while no message is between its queue and the log. A put that has found its

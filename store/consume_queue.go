@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strconv"
 	"sync/atomic"
+
+	"skylark/internal/vfs"
 )
 
 // blankEntrySize is the size field of an entry that belongs to no record: it fills the place of queue offsets whose
@@ -91,6 +93,8 @@ type consumeQueue struct {
 	saved atomic.Pointer[queueMark]
 	// damaged tells recovery that entries are missing.
 	damaged bool
+	// readyTo is the byte of the file set up to which pages behind the end are in memory; owned by the writer.
+	readyTo int64
 }
 
 func newConsumeQueue(o *Options, dir, topic string, queueID int32) *consumeQueue {
@@ -124,6 +128,32 @@ func (cq *consumeQueue) append(e cqEntry, q int64) error {
 	cq.maxPhy.Store(e.end())
 	cq.maxOffset.Store(q + 1)
 	return nil
+}
+
+const (
+	// firstReadyBytes and maxReadyBytes bound how many bytes of a queue are faulted in ahead of its writer: as much as
+	// the file holds already, in between. Ten thousand queues of a few messages cost a page each.
+	firstReadyBytes = 4 << 10
+	maxReadyBytes   = 64 << 10
+)
+
+// appendsAtOnce tells whether the entry of queue offset q goes to the end, into pages that are in memory.
+func (cq *consumeQueue) appendsAtOnce(q int64) bool {
+	return q == cq.maxOffset.Load() && (q+2)*cqEntryBytes <= cq.readyTo
+}
+
+// makeReady faults in the pages behind the end if the next entry lies outside those that are. pos is the end in mf.
+func (cq *consumeQueue) makeReady(mf *mappedFile) {
+	pos := mf.wrotePosition.Load()
+	end := min(pos+2*cqEntryBytes, mf.reserved)
+	if mf.fileFrom+end <= cq.readyTo {
+		return
+	}
+	n := min(max(pos, firstReadyBytes), maxReadyBytes)
+	n = min((end+n)/vfs.PageSize*vfs.PageSize, mf.reserved) - pos
+	if mf.populate(pos, n) == nil {
+		cq.readyTo = mf.fileFrom + pos + n
+	}
 }
 
 // align makes q the next free place.
@@ -160,6 +190,7 @@ func (cq *consumeQueue) reset() error {
 	cq.maxOffset.Store(0)
 	cq.maxPhy.Store(-1)
 	cq.saved.Store(nil)
+	cq.readyTo = 0
 	return cq.mfq.destroy()
 }
 
@@ -196,7 +227,13 @@ func (cq *consumeQueue) write(q int64, b []byte) error {
 	if err := mf.append(b); err != nil {
 		return err
 	}
-	return endWithZero(mf)
+	if err := endWithZero(mf); err != nil {
+		return err
+	}
+	if (q+1)*cqEntryBytes+int64(len(b)) > cq.readyTo {
+		cq.makeReady(mf)
+	}
+	return nil
 }
 
 // endWithZero clears the place behind the last entry of a file: after a crash it may hold an entry of an earlier life, and

@@ -367,7 +367,7 @@ func (t *consumeQueueTable) dispatch(d *dispatchRecord) error {
 	if !d.consumable() {
 		return nil
 	}
-	_, err := t.put(d)
+	_, err := t.put(d, true)
 	if errors.Is(err, errQueueOrder) || errors.Is(err, errTopicName) {
 		t.log.Error("record left out of its queue", "phyOffset", d.phyOffset, "err", err)
 		return nil

@@ -253,8 +253,12 @@ func isTopicDirName(topic string) bool {
 // errTopicName answers a record whose topic cannot have a queue.
 var errTopicName = errors.New("store: topic cannot be the name of a directory")
 
-// put adds the entry of a record. The caller holds writeMu.
-func (t *consumeQueueTable) put(d *dispatchRecord) (*consumeQueue, error) {
+// errWouldWait says that an entry cannot be written without waiting.
+var errWouldWait = errors.New("store: the queue has to be made ready")
+
+// put adds the entry of a record. The caller holds writeMu. Without mayWait nothing is done but in pages that are in
+// memory, and errWouldWait says that more is needed.
+func (t *consumeQueueTable) put(d *dispatchRecord, mayWait bool) (*consumeQueue, error) {
 	cq := t.findBytes(d.topic, d.queueID)
 	if len(t.batchTopics) > 0 && t.batchTopics[string(d.topic)] {
 		return nil, nil
@@ -263,6 +267,9 @@ func (t *consumeQueueTable) put(d *dispatchRecord) (*consumeQueue, error) {
 		if before, ok := t.deletedTopics[string(d.topic)]; ok && d.phyOffset < before {
 			return nil, nil
 		}
+	}
+	if !mayWait && (cq == nil || !cq.appendsAtOnce(int64(d.queueOffset))) {
+		return nil, errWouldWait
 	}
 	if cq == nil {
 		if !isTopicDirName(string(d.topic)) || d.queueID < 0 {

@@ -72,6 +72,7 @@ type indexService struct {
 	text     []byte
 	deadline time.Time // owned by run: set at the stop
 	signal   dirtySignal
+	pace     indexPace
 	started  bool
 	stop     chan struct{}
 	done     chan struct{}
@@ -81,7 +82,7 @@ func newIndexService(o *Options, cl *commitLog, flags *runningFlags, checkpoint 
 	limit func() PhyOffset) *indexService {
 	return &indexService{o: o, log: o.Log, fs: o.FS, dir: path.Join(o.RootDir, indexDirName), cl: cl, flags: flags,
 		checkpoint: checkpoint, limit: limit, walker: logWalker{cl: cl, o: o}, signal: newDirtySignal(),
-		stop: make(chan struct{}), done: make(chan struct{})}
+		pace: newIndexPace(), stop: make(chan struct{}), done: make(chan struct{})}
 }
 
 // load opens the files that can be trusted and deletes the others; what they held is indexed again by and by. The end of
@@ -219,9 +220,11 @@ func (x *indexService) run() {
 	defer close(x.done)
 	defer x.walker.release()
 	for x.signal.await(x.work, x.stop) {
+		x.gather()
 		if !x.indexBatch() {
 			return
 		}
+		x.pace.reached(x.position.Load())
 	}
 }
 

@@ -27,3 +27,30 @@ func TestNoRaceAppendAllocatesNothing(t *testing.T) {
 	})
 	require.Less(t, allocs, 0.5, "the services behind the log allocate a little now and then")
 }
+
+// TestNoRaceTurnAllocatesNothing: a turn of 32 messages, put and dispatched.
+func TestNoRaceTurnAllocatesNothing(t *testing.T) {
+	o := testOptions(vfs.NewMem(), "/store")
+	o.MappedFileSizeCommitLog = 64 << 20
+	o.MappedFileSizeConsumeQueue = 300000 * cqEntryBytes
+	s := openStore(t, o)
+	m := testMessage("Topic", 1, strings.Repeat("x", 1024))
+	m.Properties = []byte("KEYS\x01k\x02")
+	var turn Turn
+	run := func() {
+		turn.Reset(s)
+		for range 32 {
+			if r := turn.Add(m); r.Status != PutOK {
+				t.Error(r.Err)
+			}
+		}
+		turn.Commit()
+		s.Dispatch()
+		if r := turn.Result(31); r.Status != PutOK {
+			t.Error(r.Err)
+		}
+	}
+	run()
+	awaitDispatch(t, s)
+	require.Less(t, testing.AllocsPerRun(1000, run), 2.0, "the services behind the log allocate a little now and then")
+}

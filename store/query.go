@@ -196,6 +196,7 @@ func (s *MessageStore) QueryByKey(topic, key string, maxNum int, beginMillis, en
 	if maxNum <= 0 || topic == "" || key == "" {
 		return nil, 0, 0
 	}
+	s.index.catchUp()
 	hash := indexHash([]byte(topic + "#" + key))
 	var found []int64
 	reads := maxKeyReads

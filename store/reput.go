@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -10,6 +11,11 @@ import (
 const (
 	// maxRunRecords bounds how many records are dispatched before their consumers are told.
 	maxRunRecords = 1024
+	// maxAssistRecords and maxAssistRuns bound what an event loop dispatches at the end of a turn, maxAssistBytes how much
+	// may be behind.
+	maxAssistRecords = 256
+	maxAssistRuns    = 4
+	maxAssistBytes   = 8 << 20
 	// reputRetryInterval is how long a failed write of a ConsumeQueue waits for another try (Java).
 	reputRetryInterval = time.Second
 )
@@ -21,8 +27,10 @@ const (
 //	per message  one parse in place, one lookup without lock, 20 bytes copied; nothing allocated, no system call
 //	per run      one lock (consumeQueueTable.writeMu), one call of Listener.Arrived, one wake-up of the index
 //
-// Java looks every millisecond, so a message waits half of that on average. Here a put wakes the service when it sleeps,
-// for one atomic load when it does not; a run is whatever came in meanwhile.
+// Java looks every millisecond, so a message waits half of that on average. Here whoever puts dispatches what it has put,
+// an event loop at the end of its turn (assist), as long as that takes no waiting: two goroutine switches a message are
+// more than all the rest of it. Other puts, and whatever would have to wait, wake the service's goroutine, for one atomic
+// load when it is awake; a run is whatever came in meanwhile.
 //
 // A write that fails, because the disk is full, is repeated every second for ever: puts are refused meanwhile (flag
 // "logics queue error"), and no message is left out. Java gives up after 30 tries and loses the entry.
@@ -38,10 +46,15 @@ type reputMessageService struct {
 
 	position   atomic.Int64 // every record before it has its entry
 	dispatched atomic.Int64 // store time of the last record dispatched, ms
-	walker     logWalker
-	record     dispatchRecord
-	pending    bool // record is parsed and has no entry yet
-	arrivals   []Arrival
+
+	// mu is held for one run, by the service or by an assistant. What follows belongs to its holder.
+	mu       sync.Mutex
+	walker   logWalker
+	record   dispatchRecord
+	pending  bool // record is parsed and has no entry yet
+	arrivals []Arrival
+	limit    int  // records of the run at most
+	mayWait  bool // for the disk, to make files and pages ready
 
 	signal  dirtySignal
 	started bool
@@ -87,7 +100,9 @@ func (s *reputMessageService) run() {
 	defer close(s.done)
 	defer s.walker.release()
 	for s.signal.await(s.work, s.stop) {
+		s.mu.Lock()
 		err := s.dispatchRun()
+		s.mu.Unlock()
 		if err != nil && !s.pause(err) {
 			return
 		}
@@ -97,26 +112,66 @@ func (s *reputMessageService) run() {
 	}
 }
 
-// dispatchRun dispatches one run and tells its consumers. On an error the record that has no entry stays pending.
+// assist dispatches in the caller's goroutine, an event loop, without ever waiting: nothing when somebody else is at it,
+// and what needs a file, a page or the disk is left to the service. Nothing is left behind: whoever has mu looks again
+// after it let go, and sees what those have put who found it taken.
+func (s *reputMessageService) assist() {
+	for round := 0; s.behind() > 0; round++ {
+		if round == maxAssistRuns || s.behind() > maxAssistBytes || s.flags.has(flagLogicsQueueError) {
+			s.wake()
+			return
+		}
+		if !s.mu.TryLock() {
+			return
+		}
+		ok := s.assistRun()
+		s.mu.Unlock()
+		if !ok {
+			s.wake()
+			return
+		}
+	}
+}
+
+// assistRun is one run of assist; false: the rest has to wait for something. The caller holds mu.
+func (s *reputMessageService) assistRun() bool {
+	if s.walker.at < s.walker.written || !s.table.writeMu.TryLock() {
+		return false
+	}
+	s.limit, s.mayWait = maxAssistRecords, false
+	err := s.writeEntries(s.cl.confirmOffset())
+	s.table.writeMu.Unlock()
+	s.announce()
+	return err == nil
+}
+
+// dispatchRun dispatches one run and tells its consumers. On an error the record that has no entry stays pending. The
+// caller holds mu.
 func (s *reputMessageService) dispatchRun() error {
+	s.limit, s.mayWait = maxRunRecords, true
 	end := s.cl.confirmOffset()
-	s.arrivals = s.arrivals[:0]
 	s.table.writeMu.Lock()
 	err := s.writeEntries(end)
 	s.table.writeMu.Unlock()
+	s.announce()
+	return err
+}
+
+// announce tells those who work behind the queues.
+func (s *reputMessageService) announce() {
 	if len(s.arrivals) > 0 {
 		s.o.Listener.Arrived(s.arrivals)
 		clear(s.arrivals) // no references into the log
 		s.wrote()
 	}
 	s.index.wake()
-	return err
 }
 
-// writeEntries writes the entries of a run: at most maxRunRecords, and of one file, because arrivals point into it.
+// writeEntries writes the entries of a run: at most limit, and of one file, because arrivals point into it.
 func (s *reputMessageService) writeEntries(end PhyOffset) error {
+	s.arrivals = s.arrivals[:0]
 	s.walker.stay = s.pending
-	for range maxRunRecords {
+	for range s.limit {
 		if !s.pending {
 			ok, err := s.walker.next(end, &s.record)
 			if err != nil {
@@ -143,7 +198,7 @@ func (s *reputMessageService) writeEntry(d *dispatchRecord) error {
 	if !d.consumable() {
 		return nil
 	}
-	cq, err := s.table.put(d)
+	cq, err := s.table.put(d, s.mayWait)
 	switch {
 	case errors.Is(err, errQueueOrder) || errors.Is(err, errTopicName):
 		s.log.Error("record left out of its queue", "phyOffset", d.phyOffset, "err", err)

@@ -105,9 +105,12 @@ func (c *crashTest) start(fs vfs.FS) Store {
 func (c *crashTest) step() string {
 	topic, id := crashTopics[c.rng.IntN(len(crashTopics))], int32(c.rng.IntN(3))
 	switch n := c.rng.IntN(100); {
-	case n < 60:
+	case n < 48:
 		c.put(topic, id, c.rng.IntN(300))
 		return "put"
+	case n < 60:
+		c.putTurn(1 + c.rng.IntN(40))
+		return "turn"
 	case n < 66:
 		c.put(topic, id, 5000) // rolls soon
 		return "large put"
@@ -157,6 +160,21 @@ func (c *crashTest) put(topic string, id int32, bodyBytes int) {
 	q := c.queue(topic, id)
 	require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
 	q.messages = append(q.messages, messageModel{r.PhyOffset, string(m.Body)})
+}
+
+// putTurn puts messages of several queues together, as the frames of one read are.
+func (c *crashTest) putTurn(count int) {
+	var messages []*codec.Message
+	for range count {
+		topic, id := crashTopics[c.rng.IntN(len(crashTopics))], int32(c.rng.IntN(3))
+		messages = append(messages, c.message(topic, id, c.rng.IntN(400)))
+	}
+	for i, r := range c.s.PutAll(messages) {
+		require.Equal(c, store.PutOK, r.Status, "%s: %v", c.what, r.Err)
+		q := c.queue(messages[i].Topic, messages[i].QueueID)
+		require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
+		q.messages = append(q.messages, messageModel{r.PhyOffset, string(messages[i].Body)})
+	}
 }
 
 func (c *crashTest) putBatch(topic string, id int32, count int) {

@@ -18,6 +18,7 @@ type Store interface {
 	Close() error
 	Put(m *codec.Message) store.PutResult
 	PutBatch(m *codec.Message) store.PutResult
+	PutAll(messages []*codec.Message) []store.PutResult
 	Get(req *store.GetRequest, res *store.GetResult)
 	MinOffset(topic string, queueID int32) store.QueueOffset
 	MaxOffset(topic string, queueID int32) store.QueueOffset
