@@ -321,7 +321,7 @@ func (b *ledger) awaitDelayed(t *testing.T, l *life, by time.Time) {
 			}
 			continue
 		}
-		if m.timer && l.kind != java53 {
+		if m.timer && l.kind == java49 {
 			continue
 		}
 		var found []*codec.Record

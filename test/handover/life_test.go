@@ -39,7 +39,7 @@ const (
 // age, no transaction is checked, and offsets are written soon, which shortens the test.
 var brokerProperties = map[string]string{
 	"mappedFileSizeCommitLog": "1048576", "mappedFileSizeConsumeQueue": "6000",
-	"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeTimerLog": "1048576",
+	"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeTimerLog": "1048576", "timerRollWindowSlot": "9",
 	"deleteWhen": "04", "fileReservedTime": "2400", "diskMaxUsedSpaceRatio": "95",
 	"transactionTimeOut": "6000000", "transactionCheckInterval": "6000000",
 	"flushDelayOffsetInterval": "500", "flushConsumerOffsetInterval": "500",

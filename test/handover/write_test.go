@@ -64,7 +64,7 @@ type message struct {
 	round   int
 	// Of messages that are delivered later: when, and how often that was seen.
 	due time.Time
-	// timer tells that only Java delivers it.
+	// timer tells that 4.9 does not deliver it.
 	timer bool
 }
 
@@ -315,10 +315,10 @@ func (w *writer) later() {
 		w.put(m, map[string]string{codec.PropDelayTimeLevel: fmt.Sprint(level)})
 		w.b.delayed = append(w.b.delayed, m)
 	}
-	if w.l.kind != java53 {
+	if w.l.kind == java49 {
 		return
 	}
-	for i, seconds := range []int{1, 15} {
+	for i, seconds := range []int{1, 15, 40} { // the last two roll, see timerRollWindowSlot
 		m := &message{queue: queueKey{topicTimer, 0}, due: time.Now().Add(time.Duration(seconds) * time.Second), timer: true,
 			keys: []string{fmt.Sprintf("timer-%d-%d", w.b.rounds, i)}, body: fmt.Appendf(nil, "timer %d", i)}
 		w.put(m, map[string]string{codec.PropTimerDelaySec: fmt.Sprint(seconds)})
