@@ -35,6 +35,7 @@ type setup struct {
 	levels string
 	flush  store.FlushDiskType
 	async  time.Duration // until everything is flushed, 0 = 50 ms
+	big    bool          // files for many messages
 }
 
 const file = "/data/config/delayOffset.json"
@@ -65,6 +66,9 @@ func prepare(t *testing.T, o setup) *system {
 	so := store.DefaultOptions("/data")
 	so.FS, so.FlushDiskType, so.DelayTagsCode = o.fs, o.flush, levels.DueMillis
 	so.MappedFileSizeCommitLog, so.MappedFileSizeConsumeQueue = 64<<10, 2000
+	if o.big {
+		so.MappedFileSizeCommitLog, so.MappedFileSizeConsumeQueue = 64<<20, 6_000_000
+	}
 	so.MaxHashSlotNum, so.MaxIndexNum = 100, 400
 	so.FlushIntervalCommitLog, so.FlushIntervalConsumeQueue = 5*time.Millisecond, 5*time.Millisecond
 	so.FlushCommitLogThoroughInterval = 50 * time.Millisecond
@@ -145,4 +149,11 @@ func (s *system) records() (out []codec.Record) {
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// dueOfLast is when the last of n messages of level 1 is due, ms.
+func (s *system) dueOfLast(n int) int64 {
+	e := s.store.QueueEntries(codec.ScheduleTopic, 0, codec.QueueOffset(n-1), 1)
+	require.Len(s.t, e, 1)
+	return e[0].TagsCode
 }

@@ -46,7 +46,7 @@ func (s *ScheduleMessageService) Load() error {
 			s.dirty.Store(true)
 		case lv < len(s.levels):
 			s.levels[lv].offset.Store(at)
-		default: // what waits there is not delivered before the level is configured again
+		default: // kept, in case that the level comes back
 			s.o.Log.Warn("delay offset of a level that messageDelayLevel does not have", "file", s.o.File, "level", lv)
 			s.beyond[lv] = at
 		}
@@ -141,7 +141,8 @@ func (s *ScheduleMessageService) JSON() ([]byte, error) {
 	return fastjson.Marshal(f)
 }
 
-// RuntimeInfo gives scheduleMessageOffset_<level> = delayOffset,maxOffset.
+// RuntimeInfo gives scheduleMessageOffset_<level> = delayOffset,maxOffset, and ours: scheduleMessageLateMillis_<level> =
+// last,worst, how late deliveries were.
 func (s *ScheduleMessageService) RuntimeInfo(into map[string]string) {
 	for lv := 1; lv < len(s.levels); lv++ {
 		at := s.levels[lv].offset.Load()
@@ -150,5 +151,7 @@ func (s *ScheduleMessageService) RuntimeInfo(into map[string]string) {
 		}
 		end := s.o.Store.MaxOffset(codec.ScheduleTopic, int32(lv-1))
 		into["scheduleMessageOffset_"+strconv.Itoa(lv)] = fmt.Sprintf("%d,%d", at, end)
+		into["scheduleMessageLateMillis_"+strconv.Itoa(lv)] = fmt.Sprintf("%d,%d", s.levels[lv].late.Load(),
+			s.levels[lv].worst.Load())
 	}
 }

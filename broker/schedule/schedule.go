@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sort"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type Store interface {
 	Append(m *codec.Message) store.PutResult
 	Durable(end codec.PhyOffset, timeout time.Duration, done func(store.PutStatus)) bool
 	FlushedWhere() codec.PhyOffset
+	Queues(topic string) []int32
 	MinOffset(topic string, queueID int32) codec.QueueOffset
 	MaxOffset(topic string, queueID int32) codec.QueueOffset
 }
@@ -66,7 +68,7 @@ const (
 type ScheduleMessageService struct {
 	o      Options
 	levels []level
-	beyond map[int]int64 // offsets of levels that are not in the table
+	beyond map[int]int64 // offsets of levels that have neither a delay nor a queue
 	wake   chan struct{}
 	stop   chan struct{}
 	done   chan struct{}
@@ -90,6 +92,7 @@ type level struct {
 	end        atomic.Int64 // physical offset that has to be flushed before offset may be written
 	next       int64        // due time of the message at offset in ms, 0 = none known
 	late       atomic.Int64 // ms that the last delivery was late
+	worst      atomic.Int64 // … and the latest since the start
 	complained int64        // ms, the last log line
 	_          [8]byte      // the levels are updated by different goroutines
 }
@@ -123,13 +126,19 @@ func (s *ScheduleMessageService) Rewrite(m *codec.Message, lv int) {
 	m.Properties, m.Topic, m.QueueID = props, codec.ScheduleTopic, int32(lv-1)
 }
 
-// Start begins to deliver. Offsets outside a queue are corrected to its ends first.
+// Start begins to deliver, also what waits in levels that the table does not have any more. Offsets outside a queue are
+// corrected first: one below its begin to that, one beyond its end to the first message that may not have been delivered
+// yet.
 func (s *ScheduleMessageService) Start() {
+	s.addLevels()
 	for lv := 1; lv < len(s.levels); lv++ {
 		l := &s.levels[lv]
 		lo, hi := s.bounds(lv)
 		if at := codec.QueueOffset(l.offset.Load()); at < lo || at > hi {
-			to := min(max(at, lo), hi)
+			to := lo
+			if at > hi {
+				to = s.firstDueAfter(lv, lo, hi, s.lastSave())
+			}
 			s.o.Log.Warn("delay offset is outside its queue", "level", lv, "offset", int64(at), "min", int64(lo),
 				"max", int64(hi), "corrected", int64(to))
 			s.setOffset(l, int64(to))
@@ -139,6 +148,49 @@ func (s *ScheduleMessageService) Start() {
 	s.saved = s.o.Clock.Now()
 	s.began = true
 	go s.run()
+}
+
+// addLevels makes a level for each queue that has messages beyond the table: the table was longer once.
+func (s *ScheduleMessageService) addLevels() {
+	n := len(s.levels)
+	for _, queueID := range s.o.Store.Queues(codec.ScheduleTopic) {
+		if lv := int(queueID) + 1; lv <= MaxLevels {
+			n = max(n, lv+1)
+		}
+	}
+	if n == len(s.levels) {
+		return
+	}
+	levels := make([]level, n)
+	for lv := range levels {
+		switch at, ok := s.beyond[lv]; {
+		case lv < len(s.levels):
+			levels[lv].offset.Store(s.levels[lv].offset.Load())
+		case ok:
+			levels[lv].offset.Store(at)
+			delete(s.beyond, lv)
+		}
+	}
+	s.o.Log.Warn("messages wait in levels that messageDelayLevel does not have, they are delivered at their time", "levels",
+		s.o.Levels.Max(), "queues", n-1)
+	s.levels = levels
+}
+
+// lastSave is when the offsets were written, or now: what was due before has been delivered.
+func (s *ScheduleMessageService) lastSave() int64 {
+	now := s.o.Clock.Millis()
+	if at := s.version.Timestamp; at > 0 && at < now {
+		return at
+	}
+	return now
+}
+
+// firstDueAfter is the first message of a level that is due at t or later. They are in the order of their times.
+func (s *ScheduleMessageService) firstDueAfter(lv int, lo, hi codec.QueueOffset, t int64) codec.QueueOffset {
+	return lo + codec.QueueOffset(sort.Search(int(hi-lo), func(i int) bool {
+		e := s.o.Store.QueueEntries(codec.ScheduleTopic, int32(lv-1), lo+codec.QueueOffset(i), 1)
+		return len(e) == 0 || e[0].TagsCode >= t
+	}))
 }
 
 func (s *ScheduleMessageService) bounds(lv int) (lo, hi codec.QueueOffset) {
@@ -163,12 +215,12 @@ func (s *ScheduleMessageService) Arrived(queueID int32) {
 	}
 }
 
-// LateMillis is how late the last delivery of a level was.
-func (s *ScheduleMessageService) LateMillis(lv int) int64 {
+// LateMillis is how late the last delivery of a level was, and the latest one since the start.
+func (s *ScheduleMessageService) LateMillis(lv int) (last, worst int64) {
 	if lv < 1 || lv >= len(s.levels) {
-		return 0
+		return 0, 0
 	}
-	return s.levels[lv].late.Load()
+	return s.levels[lv].late.Load(), s.levels[lv].worst.Load()
 }
 
 func (s *ScheduleMessageService) run() {
@@ -238,7 +290,7 @@ func (s *ScheduleMessageService) deliverLevel(lv int, l *level, now int64) bool 
 	}
 	for i, e := range entries {
 		due := e.TagsCode
-		if latest := now + s.o.Levels.Delay(lv).Milliseconds(); due > latest {
+		if latest := now + s.o.Levels.Delay(lv).Milliseconds(); due > latest && lv <= s.o.Levels.Max() {
 			due = now // the table or the clock was changed (Java correctDeliverTimestamp)
 		}
 		if due > now {
@@ -256,6 +308,9 @@ func (s *ScheduleMessageService) deliverLevel(lv int, l *level, now int64) bool 
 		}
 		s.setOffset(l, int64(at)+int64(i)+1)
 		l.late.Store(now - due)
+		if now-due > l.worst.Load() {
+			l.worst.Store(now - due)
+		}
 	}
 	l.next = 0
 	l.arrived.Store(true)
