@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"sync"
 
 	"skylark/broker/conn"
@@ -13,7 +14,7 @@ import (
 // maxSuspendMillis bounds suspendTimeoutMillis: one day. Clients ask for 15 to 20 s.
 const maxSuspendMillis = 24 * 60 * 60 * 1000
 
-// heldPull is a parked pull: the header in memory of its own, nothing of the frame.
+// heldPull is a parked pull: the header in memory of its own, nothing of the frame. It is reused after its answer.
 type heldPull struct {
 	b      *Broker
 	h      codec.PullMessageHeader
@@ -23,6 +24,19 @@ type heldPull struct {
 	typ    codec.SerializeType
 	opaque int32
 	woken  int64 // when it was, if a reader goroutine serves it; latency.Recorder.Now
+	text   []byte
+}
+
+var heldPulls = sync.Pool{New: func() any { return &heldPull{} }}
+
+// maxKeptText bounds the text that a heldPull in the pool keeps.
+const maxKeptText = 1 << 10
+
+func (w *heldPull) release() {
+	if cap(w.text) <= maxKeptText {
+		*w = heldPull{text: w.text[:0]}
+		heldPulls.Put(w)
+	}
 }
 
 // park holds the request; false when too many are held already, or the broker stops.
@@ -35,10 +49,12 @@ func (q *pull) park() bool {
 	if wait <= 0 || q.oneway {
 		return q.oneway // nobody waits for an answer
 	}
-	hp := &heldPull{b: b, h: keepHeader(&q.h), sub: q.sub, conn: q.conn, code: q.code, typ: q.typ,
-		opaque: q.opaque}
+	hp := heldPulls.Get().(*heldPull)
+	hp.b, hp.sub, hp.conn, hp.code, hp.typ, hp.opaque = b, q.sub, q.conn, q.code, q.typ, q.opaque
+	hp.keepHeader(&q.h)
 	key := hold.Key{Topic: q.topic.Name, QueueID: q.h.QueueID}
 	if !b.hold.Park(key, q.conn.ID(), q.millis+min(wait, maxSuspendMillis), hp) {
+		hp.release()
 		return false
 	}
 	if q.mayWait { // in a pool: the connection may have ended since the request came
@@ -48,11 +64,12 @@ func (q *pull) park() bool {
 }
 
 // keepHeader copies what the header has of the frame, in one piece.
-func keepHeader(h *codec.PullMessageHeader) codec.PullMessageHeader {
+func (w *heldPull) keepHeader(h *codec.PullMessageHeader) {
 	kept := codec.PullMessageHeader{QueueID: h.QueueID, QueueOffset: h.QueueOffset, MaxMsgNums: h.MaxMsgNums,
 		SysFlag: h.SysFlag, SubVersion: h.SubVersion, MaxMsgBytes: h.MaxMsgBytes, RequestSource: h.RequestSource,
 		Physical: h.Physical}
-	buf := make([]byte, 0, len(h.ConsumerGroup)+len(h.Topic)+len(h.Subscription)+len(h.ExpressionType))
+	n := len(h.ConsumerGroup) + len(h.Topic) + len(h.Subscription) + len(h.ExpressionType)
+	buf := slices.Grow(w.text[:0], n) // does not move any more
 	keep := func(b []byte) []byte {
 		at := len(buf)
 		buf = append(buf, b...)
@@ -60,7 +77,7 @@ func keepHeader(h *codec.PullMessageHeader) codec.PullMessageHeader {
 	}
 	kept.ConsumerGroup, kept.Topic = keep(h.ConsumerGroup), keep(h.Topic)
 	kept.Subscription, kept.ExpressionType = keep(h.Subscription), keep(h.ExpressionType)
-	return kept
+	w.h, w.text = kept, buf
 }
 
 // Want implements hold.Wait.
@@ -79,6 +96,12 @@ func (w *heldPull) Wake() { w.serve(false) }
 func (w *heldPull) Expire() { w.serve(false) }
 
 func (w *heldPull) serve(mayWait bool) {
+	kept := false // by a reader goroutine
+	defer func() {
+		if !kept {
+			w.release()
+		}
+	}()
 	q := pulls.Get().(*pull)
 	defer q.release()
 	s := wakes.Get().(*wake)
@@ -90,7 +113,7 @@ func (w *heldPull) serve(mayWait bool) {
 	q.code, q.typ, q.opaque, q.mayWait = w.code, w.typ, w.opaque, mayWait
 	if q.serve() == pullWouldWait {
 		w.woken = s.span.Began()
-		if w.b.readers.submit(func() { w.serve(true) }) {
+		if kept = w.b.readers.submit(func() { w.serve(true) }); kept {
 			return
 		}
 		q.refuse(codec.RespSystemBusy, "too many reads of cold data wait", 0)

@@ -233,7 +233,7 @@ func (x *indexService) indexBatch() bool {
 	x.collect()
 	for {
 		rest, err := x.append(x.keys)
-		x.keys = rest
+		x.keys = x.keys[:copy(x.keys, rest)] // the array stays
 		if err == nil {
 			x.mu.Lock()
 			x.indexedTo = x.walker.at

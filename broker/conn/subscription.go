@@ -96,11 +96,14 @@ func (s *Subscription) Interested(tagsCode int64, props []byte) bool {
 	case s.all:
 		return true
 	case s.sql != nil:
-		return props == nil || s.matchSQL(&props)
+		return props == nil || s.interestedSQL(props)
 	default:
 		return s.tags.MatchCode(tagsCode)
 	}
 }
+
+// interestedSQL is apart because its argument moves to the heap.
+func (s *Subscription) interestedSQL(props []byte) bool { return s.matchSQL(&props) }
 
 // sizeBytes is about what the subscription costs.
 func (s *Subscription) sizeBytes() int {

@@ -47,6 +47,7 @@ type PullRequestHoldService struct {
 	o      Options
 	parked atomic.Int64
 	closed atomic.Bool
+	ids    atomic.Uint64
 	shard  [shards]shard
 	timer  struct {
 		sync.Mutex
@@ -57,15 +58,21 @@ type PullRequestHoldService struct {
 
 type shard struct {
 	sync.Mutex
-	waits map[Key][]*entry
+	waits map[Key][]entry
+	// spare is the array of a list that ran empty: the next queue to be waited on takes it.
+	spare []entry
 	// due is no later than the earliest deadline among waits (ms), so that a tick passes over most shards.
 	due int64
 }
 
 const never = 1<<63 - 1
 
+// maxSpare bounds the spare array of a shard.
+const maxSpare = 64
+
+// entry is a parked request. It lives in its list alone, so that parking allocates nothing; id tells it apart.
 type entry struct {
-	key      Key
+	id       uint64
 	conn     uint64
 	deadline int64 // ms
 	wait     Wait
@@ -81,7 +88,7 @@ func New(o Options) *PullRequestHoldService {
 	}
 	s := &PullRequestHoldService{o: o}
 	for i := range s.shard {
-		s.shard[i].waits, s.shard[i].due = map[Key][]*entry{}, never
+		s.shard[i].waits, s.shard[i].due = map[Key][]entry{}, never
 	}
 	return s
 }
@@ -101,30 +108,35 @@ func (s *PullRequestHoldService) Park(key Key, conn uint64, deadline int64, w Wa
 		s.parked.Add(-1)
 		return false
 	}
-	e := &entry{key: key, conn: conn, deadline: deadline, wait: w}
+	e := entry{id: s.ids.Add(1), conn: conn, deadline: deadline, wait: w}
+	want := w.Want() // before anybody can wake w: it may be reused then
 	sh := s.shardOf(key)
 	sh.Lock()
-	sh.waits[key] = append(sh.waits[key], e)
+	list := sh.waits[key]
+	if list == nil {
+		list, sh.spare = sh.spare, nil
+	}
+	sh.waits[key] = append(list, e)
 	sh.due = min(sh.due, deadline)
 	sh.Unlock()
-	if s.closed.Load() && s.take(sh, e) { // Close looks at the table after it has set closed: one of the two sees e
+	if s.closed.Load() && s.take(sh, key, e.id) { // Close looks at the table after it has set closed: one of the two sees e
 		return false
 	}
 	s.startTimer()
-	if s.o.MaxOffset(key.Topic, key.QueueID) > w.Want() && s.take(sh, e) {
+	if s.o.MaxOffset(key.Topic, key.QueueID) > want && s.take(sh, key, e.id) {
 		w.Wake()
 	}
 	return true
 }
 
-// take removes e; false when somebody else did.
-func (s *PullRequestHoldService) take(sh *shard, e *entry) bool {
+// take removes an entry; false when somebody else did.
+func (s *PullRequestHoldService) take(sh *shard, key Key, id uint64) bool {
 	sh.Lock()
 	defer sh.Unlock()
-	list := sh.waits[e.key]
-	for i, x := range list {
-		if x == e {
-			sh.set(e.key, append(list[:i], list[i+1:]...), list)
+	list := sh.waits[key]
+	for i := range list {
+		if list[i].id == id {
+			sh.set(key, append(list[:i], list[i+1:]...), list)
 			s.parked.Add(-1)
 			return true
 		}
@@ -133,10 +145,13 @@ func (s *PullRequestHoldService) take(sh *shard, e *entry) bool {
 }
 
 // set stores a shortened list and clears the slots behind it, so that nothing parked is held by the array.
-func (sh *shard) set(k Key, list, old []*entry) {
+func (sh *shard) set(k Key, list, old []entry) {
 	clear(old[len(list):])
 	if len(list) == 0 {
 		delete(sh.waits, k)
+		if cap(list) <= maxSpare {
+			sh.spare = list
+		}
 		return
 	}
 	sh.waits[k] = list
@@ -151,7 +166,7 @@ func (s *PullRequestHoldService) Arrived(topic string, queueID int32, offset cod
 	}
 	key := Key{topic, queueID}
 	sh := s.shardOf(key)
-	var wakeBuf [8]*entry
+	var wakeBuf [8]Wait
 	wake := wakeBuf[:0]
 	sh.Lock()
 	list := sh.waits[key]
@@ -162,7 +177,7 @@ func (s *PullRequestHoldService) Arrived(topic string, queueID int32, offset cod
 	rest := list[:0]
 	for _, e := range list {
 		if offset >= e.wait.Want() && e.wait.Interested(tagsCode, properties) {
-			wake = append(wake, e)
+			wake = append(wake, e.wait)
 		} else {
 			rest = append(rest, e)
 		}
@@ -170,8 +185,8 @@ func (s *PullRequestHoldService) Arrived(topic string, queueID int32, offset cod
 	sh.set(key, rest, list)
 	sh.Unlock()
 	s.parked.Add(-int64(len(wake)))
-	for _, e := range wake {
-		e.wait.Wake()
+	for _, w := range wake {
+		w.Wake()
 	}
 }
 
@@ -194,7 +209,7 @@ func (s *PullRequestHoldService) WakeTopic(topic string) {
 	if s.parked.Load() == 0 {
 		return
 	}
-	for _, e := range s.collect(never, func(e *entry) bool { return e.key.Topic == topic }) {
+	for _, e := range s.collect(never, func(k Key, _ *entry) bool { return k.Topic == topic }) {
 		e.wait.Wake()
 	}
 }
@@ -204,15 +219,15 @@ func (s *PullRequestHoldService) Drop(conn uint64) {
 	if s.parked.Load() == 0 {
 		return
 	}
-	s.collect(never, func(e *entry) bool { return e.conn == conn })
+	s.collect(never, func(_ Key, e *entry) bool { return e.conn == conn })
 }
 
 // Parked is the number of requests that wait.
 func (s *PullRequestHoldService) Parked() int { return int(s.parked.Load()) }
 
 // collect takes out what match selects from the shards that have a deadline until now.
-func (s *PullRequestHoldService) collect(now int64, match func(*entry) bool) []*entry {
-	var out []*entry
+func (s *PullRequestHoldService) collect(now int64, match func(Key, *entry) bool) []entry {
+	var out []entry
 	for i := range s.shard {
 		sh := &s.shard[i]
 		sh.Lock()
@@ -223,11 +238,12 @@ func (s *PullRequestHoldService) collect(now int64, match func(*entry) bool) []*
 		sh.due = never
 		for k, list := range sh.waits {
 			rest := list[:0]
-			for _, e := range list {
-				if match(e) {
-					out = append(out, e)
+			for i := range list {
+				e := &list[i]
+				if match(k, e) {
+					out = append(out, *e)
 				} else {
-					rest = append(rest, e)
+					rest = append(rest, *e)
 					sh.due = min(sh.due, e.deadline)
 				}
 			}
@@ -253,7 +269,7 @@ func (s *PullRequestHoldService) startTimer() {
 
 func (s *PullRequestHoldService) tick() {
 	now := s.o.Clock.Millis()
-	for _, e := range s.collect(now, func(e *entry) bool { return e.deadline <= now }) {
+	for _, e := range s.collect(now, func(_ Key, e *entry) bool { return e.deadline <= now }) {
 		e.wait.Expire()
 	}
 	s.timer.Lock()
@@ -270,7 +286,7 @@ func (s *PullRequestHoldService) Close() {
 	s.timer.Lock()
 	s.timer.closed = true
 	s.timer.Unlock()
-	for _, e := range s.collect(never, func(*entry) bool { return true }) {
+	for _, e := range s.collect(never, func(Key, *entry) bool { return true }) {
 		e.wait.Expire()
 	}
 }
