@@ -108,10 +108,10 @@ func TestNoProducer(t *testing.T) {
 		require.Len(t, s.records(codec.HalfTopic, 0), 1, "nothing is written meanwhile")
 		require.Contains(t, s.log.String(), "no producer of the group is connected")
 		p := s.producer("G", "p")
-		p.broken = true
+		s.alter(func() { p.broken = true })
 		after(time.Second)
 		require.Equal(t, NoProducer, s.OpenTransactions(9)[0].Reason, "it could not be sent")
-		p.broken = false
+		s.alter(func() { p.broken = false })
 		after(time.Second)
 		asked := s.took()
 		require.Len(t, asked, 1)
@@ -128,7 +128,7 @@ func TestSpreadOverProducers(t *testing.T) {
 		s := open(t, setup{fs: newFS(t)})
 		after(time.Millisecond)
 		a, b, c := s.producer("G", "a"), s.producer("G", "b"), s.producer("G", "c")
-		c.pending = maxPendingBytes
+		c.pending.Store(maxPendingBytes)
 		for i := range 20 {
 			s.prepare(fmt.Sprint(i))
 		}
@@ -140,7 +140,8 @@ func TestSpreadOverProducers(t *testing.T) {
 		require.Equal(t, 20, seen[a]+seen[b])
 		require.GreaterOrEqual(t, min(seen[a], seen[b]), 6)
 		require.Zero(t, seen[c])
-		a.pending, b.pending = maxPendingBytes, maxPendingBytes
+		a.pending.Store(maxPendingBytes)
+		b.pending.Store(maxPendingBytes)
 		after(time.Second)
 		require.Empty(t, s.took())
 		require.Equal(t, Congested, s.OpenTransactions(1)[0].Reason)
@@ -302,10 +303,11 @@ func TestGone(t *testing.T) {
 		after(time.Millisecond)
 		s.producer("G", "p")
 		p := s.prepare("m")
-		s.TransactionalMessageService.t.mu.Lock()
-		tx, _ := s.TransactionalMessageService.t.find(int64(p.put.QueueOffset), 0)
+		table := &s.TransactionalMessageService.t
+		table.mu.Lock()
+		tx, _ := table.find(int64(p.put.QueueOffset), 0)
 		tx.phyOffset = 1 << 40
-		s.TransactionalMessageService.t.mu.Unlock()
+		table.mu.Unlock()
 		after(3 * time.Second)
 		require.Zero(t, s.Stats().Open)
 		require.Contains(t, s.log.String(), "open transaction lost")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,11 +57,11 @@ type question struct {
 type fakeConn struct {
 	reactor.Conn
 	name    string
-	pending int
-	broken  bool
+	pending atomic.Int64
+	broken  bool // with system.mu
 }
 
-func (c *fakeConn) PendingBytes() int { return c.pending }
+func (c *fakeConn) PendingBytes() int { return int(c.pending.Load()) }
 
 type logText struct {
 	mu   sync.Mutex
@@ -229,6 +230,12 @@ func (s *system) asked(c reactor.Conn, req *codec.Command) error {
 	q.rec, err = codec.ParseRecord(slices.Clone(req.Body), true)
 	s.questions = append(s.questions, q)
 	return err
+}
+
+func (s *system) alter(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
 }
 
 // took are the questions since the last call.

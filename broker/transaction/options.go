@@ -26,6 +26,8 @@ const (
 	// least lagFactor times the open ones, so that they do not push each other round.
 	maxLag    = 1 << 17
 	lagFactor = 4
+	// keepDone is how many transactions at least remember how they ended, for an END_TRANSACTION that comes again.
+	keepDone = 4096
 	// maxRound is the time one round of checks takes at most (Java MAX_PROCESS_TIME_LIMIT).
 	maxRound = time.Minute
 	// maxPendingBytes is what may wait for a producer's socket before it is asked no more in this round.

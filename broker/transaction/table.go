@@ -53,7 +53,7 @@ type transactions struct {
 	// copies are the transactions whose present copy is not the first, by their origin.
 	copies map[int64]*transaction
 	open   int
-	// ops has for every op message one more than its highest half offset: it is done with when halves.base gets there.
+	// ops has for every op message one more than its highest half offset: it is done with when halves.front gets there.
 	ops window[int64]
 	// queued are half offsets that wait for their op message.
 	queued      []queuedOp
@@ -147,6 +147,9 @@ func (t *transactions) leave(tx *transaction, how *transaction) {
 	}
 	if t.copies[tx.origin] == tx {
 		delete(t.copies, tx.origin)
+		if first := t.halves.at(tx.origin); first != nil && *first == over {
+			*first = how
+		}
 	}
 	t.open--
 }
@@ -190,9 +193,9 @@ func (t *transactions) floor(now codec.PhyOffset) codec.PhyOffset {
 
 // progress moves the windows up and returns the offsets that CID_RMQ_SYS_TRANS has.
 func (t *transactions) progress() (halfOffset, opOffset int64) {
-	t.halves.trim(done)
-	t.ops.trim(func(end int64) bool { return end > 0 && end <= t.halves.base })
-	return t.halves.base, t.ops.base
+	t.halves.advance(done, keepDone)
+	t.ops.advance(func(end int64) bool { return end > 0 && end <= t.halves.front }, 0)
+	return t.halves.front, t.ops.front
 }
 
 // opWritten enters an op message; end is one more than its highest half offset.

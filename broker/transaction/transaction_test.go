@@ -111,6 +111,7 @@ func TestOnce(t *testing.T) {
 		require.Equal(t, []string{"b", "b"}, names(asked))
 		require.NoError(t, s.end(b, true), "the first copy")
 		require.ErrorIs(t, s.answer(asked[0], true), ErrSettled)
+		require.NoError(t, s.end(b, true), "the first copy again")
 		require.NoError(t, s.answer(asked[1], true), "the last copy again")
 		require.ErrorIs(t, s.answer(asked[1], false), ErrSettled)
 		after(10 * time.Millisecond)

@@ -1,15 +1,16 @@
 package transaction
 
-// window is a table by queue offset that moves up the queue: the offsets before base are done with. Offsets are nearly
+// window is a table by queue offset that moves up the queue: the offsets before front are done with. Offsets are nearly
 // in order, so it is a slice; the zero value of T stands for offsets nobody has told of yet.
 type window[T any] struct {
-	base  int64
+	front int64
+	base  int64 // of the first item that is kept
 	items []T
 	head  int // items[head] is base's
 }
 
-// reset empties the window and puts its lower end at base.
-func (w *window[T]) reset(base int64) { *w = window[T]{base: base} }
+// reset empties the window and has it begin at an offset.
+func (w *window[T]) reset(base int64) { *w = window[T]{front: base, base: base} }
 
 // at is the place of an offset, nil when it is not in the window.
 func (w *window[T]) at(offset int64) *T {
@@ -32,10 +33,14 @@ func (w *window[T]) grow(offset int64) *T {
 	return w.at(offset)
 }
 
-// trim moves base up past all items that are done.
-func (w *window[T]) trim(done func(T) bool) {
+// advance moves front up past all items that are done, and base behind it so that keep items remain.
+func (w *window[T]) advance(done func(T) bool, keep int64) {
+	w.front = max(w.front, w.base)
+	for at := w.at(w.front); at != nil && done(*at); at = w.at(w.front) {
+		w.front++
+	}
 	var none T
-	for w.head < len(w.items) && done(w.items[w.head]) {
+	for w.base < w.front-keep {
 		w.items[w.head] = none
 		w.head++
 		w.base++

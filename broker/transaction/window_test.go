@@ -18,24 +18,28 @@ func TestWindow(t *testing.T) {
 	require.Equal(t, 3, *w.at(12))
 	require.EqualValues(t, 13, w.end())
 	positive := func(n int) bool { return n > 0 }
-	w.trim(positive)
-	require.EqualValues(t, 10, w.base)
+	w.advance(positive, 0)
+	require.EqualValues(t, 10, w.front)
 	*w.at(10) = 1
-	w.trim(positive)
-	require.EqualValues(t, 11, w.base)
+	w.advance(positive, 0)
+	require.EqualValues(t, 11, w.front)
 	*w.at(11) = 1
-	w.trim(positive)
-	require.EqualValues(t, 13, w.base)
+	w.advance(positive, 2)
+	require.EqualValues(t, 13, w.front)
 	require.EqualValues(t, 13, w.end())
+	require.Nil(t, w.at(10))
+	require.Equal(t, 1, *w.at(11))
+	w.advance(positive, 0)
 	require.Nil(t, w.at(12))
 	for i := range int64(100000) {
 		*w.grow(13 + i) = 1
 		if i%100 == 50 {
-			w.trim(positive)
+			w.advance(positive, 10)
 		}
 	}
-	w.trim(positive)
-	require.EqualValues(t, 100013, w.base)
+	w.advance(positive, 10)
+	require.EqualValues(t, 100013, w.front)
+	require.EqualValues(t, 100003, w.base)
 	require.Less(t, cap(w.items), 10000, "memory is given back")
 }
 
