@@ -293,10 +293,11 @@ func TestTransactionKill(t *testing.T) {
 			}
 			b = b.kill()
 		}
-		b.produce("c", "pg")
+		p := b.dialWith(client.Options{MaxHandlers: 1000})
+		p.produce("c", "pg")
 		time.Sleep(2500 * time.Millisecond)
 		require.Equal(t, "96", b.RuntimeInfo()["transactionOpen"])
-		asked := b.checks()
+		asked := p.checks()
 		require.Len(t, asked, 96)
 		for _, q := range asked {
 			b.mustEnd(answerTo("pg", q), codec.SysFlagTransactionRollback)
