@@ -38,6 +38,7 @@
 // # Goroutines and locks
 //
 // TimerMessageStore.run does all the work in one goroutine; TimerMessageStore.flushLoop writes files; with
-// timerWarmEnable a third reads ahead. TimerMessageStore.mu guards their common state and is a leaf: nothing is read,
-// written or called while it is held, but for the first write of a mark.
+// timerWarmEnable a third reads ahead. Locks, in the order in which they are taken: flushMu (one writes files at a time),
+// cpMu (the file of the checkpoint), mu (their common state). mu is a leaf: no file is read or written while it is held,
+// since event loops take it for flow control; the other two are never taken on a loop.
 package timer

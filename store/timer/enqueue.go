@@ -127,7 +127,7 @@ func (s *TimerMessageStore) plan(b *batch, at codec.QueueOffset, e store.QueueEn
 		b.late = append(b.late, lateMessage{queueOffset: at, phy: e.PhyOffset, due: out + s.precision})
 		return true, nil
 	}
-	if !s.log.room(b.at) {
+	if !s.room(b.at) {
 		if b.units > 0 {
 			return false, nil
 		}
@@ -140,11 +140,41 @@ func (s *TimerMessageStore) plan(b *batch, at codec.QueueOffset, e store.QueueEn
 	return true, nil
 }
 
-// newFile goes on in the next file. The files are shared with flushLoop.
-func (s *TimerMessageStore) newFile() error {
+// room tells whether a unit fits at pos.
+func (s *TimerMessageStore) room(pos int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.log.grow()
+	return s.log.room(pos)
+}
+
+// newFile goes on in the next file of the log.
+func (s *TimerMessageStore) newFile() error {
+	s.mu.Lock()
+	pos := s.log.end
+	cur, from, have := s.log.plan()
+	if cur != nil {
+		cur.dirty = true
+	}
+	s.mu.Unlock()
+	if cur != nil {
+		if err := s.log.blank(cur, pos); err != nil {
+			return err
+		}
+	}
+	var next *logFile
+	if !have {
+		var err error
+		if next, err = s.log.create(from); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if next != nil {
+		s.log.files = append(s.log.files, next)
+	}
+	s.log.end = from
+	return nil
 }
 
 // planUnit appends the unit of a message (Java doEnqueue).
@@ -185,12 +215,12 @@ func (s *TimerMessageStore) planUnit(b *batch, rec *codec.Record, e store.QueueE
 // write stores the units of a batch, then makes them count.
 func (s *TimerMessageStore) write(b *batch) error {
 	if len(s.batch) > 0 {
-		s.mu.Lock() // write marks the file dirty
+		s.mu.Lock()
 		f := s.log.file(s.log.end)
 		f.dirty = true
 		s.mu.Unlock()
-		if _, err := f.f.WriteAt(s.batch, s.log.end-f.from); err != nil {
-			return fail("units in "+f.name, codec.PhyOffset(s.log.end), err)
+		if err := f.write(s.batch, s.log.end); err != nil {
+			return err
 		}
 	}
 	now := s.o.Clock.Millis()

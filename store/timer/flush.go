@@ -121,17 +121,18 @@ func (s *TimerMessageStore) flush(await func(end codec.PhyOffset) error) (err er
 }
 
 func (s *TimerMessageStore) writeCheckpoint(snap *snapshot) error {
+	s.cpMu.Lock()
+	defer s.cpMu.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	m := snap.mark
-	m.quiet = m.quiet && !s.dirty
+	m.quiet = m.quiet && !s.dirty && !s.active
+	s.mu.Unlock()
 	if err := s.cf.write(&snap.cp, m); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.written, s.wroteMark = snap.cp, m
-	if m.quiet {
-		s.marked.Store(false)
-	}
 	return nil
 }
 
@@ -150,7 +151,7 @@ func (s *TimerMessageStore) take() *snapshot {
 	version := s.written.DataVersion
 	m := mark{phy: s.since, valid: true}
 	if s.since < 0 {
-		m.phy, m.quiet = s.o.Store.MaxPhyOffset(), true
+		m.phy, m.quiet = s.o.Store.MaxPhyOffset(), !s.active
 	}
 	return &snapshot{end: s.end, files: s.log.unsynced(), pages: s.wheel.snapshot(), metrics: s.metrics.clone(), mark: m,
 		cp: Checkpoint{LastReadTimeMs: s.readTime, LastTimerLogFlushPos: s.log.end, LastTimerQueueOffset: offset,
@@ -174,23 +175,39 @@ func (s *TimerMessageStore) giveBack(snap *snapshot) {
 // deliveries after a crash. It is written once for each time that the service begins to be busy, and needs no sync: a
 // power cut that takes it leaves an older one, from which the look is longer.
 func (s *TimerMessageStore) begin() {
-	if s.marked.Load() {
+	if s.marked {
 		return
 	}
+	s.cpMu.Lock()
+	defer s.cpMu.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.wroteMark.valid || s.wroteMark.quiet {
-		m := mark{phy: s.o.Store.MaxPhyOffset(), valid: true}
+	s.active = true // from here on no checkpoint says that nothing goes on
+	cp, m := s.written, s.wroteMark
+	if !m.valid || m.quiet {
+		m = mark{phy: s.o.Store.MaxPhyOffset(), valid: true}
 		if s.since >= 0 {
 			m.phy = s.since
 		}
-		if err := s.cf.write(&s.written, m); err != nil {
+	}
+	s.mu.Unlock()
+	if m != s.wroteMark { // written under cpMu only
+		if err := s.cf.write(&cp, m); err != nil {
 			s.o.Log.Error("timer checkpoint not marked, a kill may deliver messages twice", "error", err)
 			return
 		}
+		s.mu.Lock()
 		s.wroteMark = m
+		s.mu.Unlock()
 	}
-	s.marked.Store(true)
+	s.marked = true
+}
+
+// rest is called when there is nothing to do: the next checkpoint may say so. The caller holds mu.
+func (s *TimerMessageStore) rest() {
+	if s.marked {
+		s.marked, s.active = false, false
+		s.setDirty()
+	}
 }
 
 // opened notes that messages are about to be delivered one by one; the caller holds mu.
@@ -207,19 +224,36 @@ func (s *TimerMessageStore) settled() {
 	}
 }
 
-// clean removes files of the TimerLog whose messages have expired.
+// clean removes leading files of the TimerLog, never the last, whose messages have expired.
 func (s *TimerMessageStore) clean() {
 	least := s.o.Store.MinPhyOffset()
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	removed, err := s.log.dropBefore(func(u *unit) bool { return u.phy < least })
-	for _, name := range removed {
-		s.o.Log.Info("file deleted", "file", name)
-	}
-	if err != nil {
-		s.o.Log.Error("old timer log file not deleted", "error", err)
+	for {
+		s.mu.Lock()
+		var f *logFile
+		if len(s.log.files) > 1 {
+			f = s.log.files[0]
+		}
+		s.mu.Unlock()
+		if f == nil {
+			return
+		}
+		u, ok, err := s.log.lastUnit(f)
+		if err == nil && (!ok || u.phy >= least) {
+			return
+		}
+		if err == nil {
+			s.mu.Lock()
+			s.log.files = append([]*logFile(nil), s.log.files[1:]...)
+			s.mu.Unlock()
+			err = s.log.remove(f)
+		}
+		if err != nil {
+			s.o.Log.Error("old timer log file not deleted", "error", err)
+			return
+		}
+		s.o.Log.Info("file deleted", "file", f.name)
 	}
 }
 

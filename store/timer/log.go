@@ -78,8 +78,8 @@ func parseUnit(b []byte) (u unit, ok bool) {
 
 func isBlank(b []byte) bool { return binary.BigEndian.Uint32(b[12:]) == blankMagic }
 
-// timerLog is the directory timerlog: files of equal size whose names are the position of their first byte. Append and
-// drop are the owner's; reads and sync may run beside them as long as the files do not change.
+// timerLog is the directory timerlog: files of equal size whose names are the position of their first byte. files, end and
+// dirty are guarded by the owner; the files themselves may be read and synced while they are written.
 type timerLog struct {
 	fs       vfs.FS
 	dir      string
@@ -172,39 +172,39 @@ func (l *timerLog) room(pos int64) bool {
 	return unitBytes+blankBytes <= rest && l.file(pos) != nil
 }
 
-// grow makes the file that begins at the next multiple of the file size; end is there then.
-func (l *timerLog) grow() error {
-	from := (l.end + l.fileSize - 1) / l.fileSize * l.fileSize
-	if f := l.file(l.end); f != nil && l.end%l.fileSize != 0 {
-		b := binary.BigEndian.AppendUint32(nil, uint32(from-l.end))
-		b = binary.BigEndian.AppendUint64(b, 0)
-		b = binary.BigEndian.AppendUint32(b, blankMagic)
-		if err := l.write(l.end, b); err != nil {
-			return err
-		}
+// plan tells what has to be done before a unit can be appended that does not fit any more: a blank in cur, if that is
+// not nil, and the file from, unless have.
+func (l *timerLog) plan() (cur *logFile, from int64, have bool) {
+	from = (l.end + l.fileSize - 1) / l.fileSize * l.fileSize
+	if l.end%l.fileSize != 0 {
+		cur = l.file(l.end)
 	}
-	if l.file(from) == nil {
-		if err := vfs.MkdirAllSync(l.fs, l.dir); err != nil {
-			return fmt.Errorf("timer: %w", err)
-		}
-		name := path.Join(l.dir, fmt.Sprintf("%020d", from))
-		f, err := openSized(l.fs, name, l.fileSize)
-		if err != nil {
-			return err
-		}
-		l.files = append(l.files, &logFile{from: from, name: name, f: f})
-	}
-	l.end = from
-	return nil
+	return cur, from, l.file(from) != nil
 }
 
-// write stores bytes that do not cross a file's end. It does not move end.
-func (l *timerLog) write(pos int64, b []byte) error {
-	f := l.file(pos)
-	if f == nil {
-		return fmt.Errorf("timer: BUG: no file for position %d of %s", pos, l.dir)
+// blank marks the rest of a file as unused.
+func (l *timerLog) blank(f *logFile, pos int64) error {
+	b := binary.BigEndian.AppendUint32(nil, uint32(f.from+l.fileSize-pos))
+	b = binary.BigEndian.AppendUint64(b, 0)
+	b = binary.BigEndian.AppendUint32(b, blankMagic)
+	return f.write(b, pos)
+}
+
+// create makes the file that begins at from.
+func (l *timerLog) create(from int64) (*logFile, error) {
+	if err := vfs.MkdirAllSync(l.fs, l.dir); err != nil {
+		return nil, fmt.Errorf("timer: %w", err)
 	}
-	f.dirty = true
+	name := path.Join(l.dir, fmt.Sprintf("%020d", from))
+	f, err := openSized(l.fs, name, l.fileSize)
+	if err != nil {
+		return nil, err
+	}
+	return &logFile{from: from, name: name, f: f}, nil
+}
+
+// write stores bytes at a position of the log.
+func (f *logFile) write(b []byte, pos int64) error {
 	if _, err := f.f.WriteAt(b, pos-f.from); err != nil {
 		return fmt.Errorf("timer: %s at %d: %w", f.name, pos-f.from, err)
 	}
@@ -222,26 +222,23 @@ func (l *timerLog) unsynced() (files []*logFile) {
 	return files
 }
 
-// dropBefore removes leading files, never the last, of which old says so for their last unit.
-func (l *timerLog) dropBefore(old func(u *unit) bool) (removed []string, err error) {
-	for len(l.files) > 1 {
-		f := l.files[0]
-		last := (l.fileSize-blankBytes)/unitBytes*unitBytes - unitBytes
-		b := make([]byte, unitBytes)
-		if _, err := f.f.ReadAt(b, last); err != nil {
-			return removed, fmt.Errorf("timer: %s at %d: %w", f.name, last, err)
-		}
-		u, ok := parseUnit(b)
-		if !ok || !old(&u) {
-			return removed, nil
-		}
-		l.files = l.files[1:]
-		if err := errors.Join(f.f.Close(), l.fs.Remove(f.name)); err != nil {
-			return removed, fmt.Errorf("timer: %w", err)
-		}
-		removed = append(removed, f.name)
+// lastUnit reads the last unit of a full file; false when it has none.
+func (l *timerLog) lastUnit(f *logFile) (unit, bool, error) {
+	b := make([]byte, unitBytes)
+	last := (l.fileSize-blankBytes)/unitBytes*unitBytes - unitBytes
+	if _, err := f.f.ReadAt(b, last); err != nil {
+		return unit{}, false, fmt.Errorf("timer: %s at %d: %w", f.name, last, err)
 	}
-	return removed, nil
+	u, ok := parseUnit(b)
+	return u, ok, nil
+}
+
+// remove deletes the file of a part of the log that is not in its list any more.
+func (l *timerLog) remove(f *logFile) error {
+	if err := errors.Join(f.f.Close(), l.fs.Remove(f.name)); err != nil {
+		return fmt.Errorf("timer: %w", err)
+	}
+	return nil
 }
 
 func (l *timerLog) close() (err error) {

@@ -150,21 +150,23 @@ type TimerMessageStore struct {
 	dequeued    rate
 	since       codec.PhyOffset // where deliveries began that readTime and late do not tell; -1 none
 	slotOpen    bool            // some of the messages of the slot at readTime have been delivered
-	written     Checkpoint      // what the file says
+	active      bool            // begin was called and rest was not
+	written     Checkpoint      // what the file says; written under cpMu too
 	wroteMark   mark
 
 	changed chan struct{} // tells flushLoop that dirty was set
-	flushMu sync.Mutex    // one writes files at a time
+	flushMu sync.Mutex    // one writes files at a time; held across I/O, as is cpMu
+	cpMu    sync.Mutex    // the file of the checkpoint
 	broken  bool          // a sync failed: no checkpoint is written any more
 	cf      checkpointFile
 	wf      wheelFile
 
-	marked     atomic.Bool // begin has nothing to do
 	lateMillis atomic.Int64
 	worstLate  atomic.Int64
 
 	// The goroutine's own.
 	cur        *slotRun
+	marked     bool // begin has nothing to do
 	units      reader
 	buf        []byte
 	retryAt    int64
@@ -314,6 +316,7 @@ func (s *TimerMessageStore) readAt() int64 {
 func (s *TimerMessageStore) idleFor(live *Live) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.rest()
 	now := s.o.Clock.Millis()
 	if live.StopDequeue || live.StopEnqueue && s.behind() > 0 { // nobody tells when the settings change
 		return retryDelay

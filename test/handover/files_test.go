@@ -203,7 +203,7 @@ func (b *ledger) indexLost(p codec.PhyOffset) bool {
 
 // notForeign matches what Skylark writes below the store's directory.
 var notForeign = regexp.MustCompile(`^(commitlog|consumequeue|index|recovery|lock|abort|checkpoint|queueCheckpoint|timerwheel|timerlog)(/|$)|` +
-	`^config/timer(check|metrics)(\.bak)?$|^config/(topics|subscriptionGroup|consumerOffset|delayOffset|consumerFilter)\.json(\.bak)?$`)
+	`^config/(timercheck|timermetrics|transactionMetrics)(\.bak)?$|^config/(topics|subscriptionGroup|consumerOffset|delayOffset|consumerFilter)\.json(\.bak)?$`)
 
 // foreignFiles are the sums of the files that belong to what Skylark does not serve: compaction, POP.
 func (d *directory) foreignFiles(t *testing.T) map[string][sha256.Size]byte {
