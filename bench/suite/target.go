@@ -75,11 +75,11 @@ func (t *target) describe(ctx context.Context) error {
 		return err
 	}
 	t.version = info["brokerVersionDesc"]
+	conf := properties(strings.Join(t.settings, "\n")) // of one that does not tell
 	answer, err := c.Call(ctx, t.addr, codec.NewRequest(codec.ReqGetBrokerConfig))
-	if err != nil || answer.Code != codec.RespSuccess {
-		return nil // it does not tell
+	if err == nil && answer.Code == codec.RespSuccess {
+		conf = properties(string(answer.Body))
 	}
-	conf := properties(string(answer.Body))
 	t.flush = conf["flushDiskType"]
 	if role := conf["brokerRole"]; role != "" && t.flush != "" {
 		t.flush += ", " + role
