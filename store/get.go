@@ -63,7 +63,7 @@ func (r *reads) setUp(o *Options, end PhyOffset) {
 //	per message  20 bytes read; a run of records that follow each other in the log is one segment and one reference
 //
 // Without AllowCold nothing that is not in memory is touched, and res says GetCold if not even the first message is.
-// With it, pieces of 256 KiB are read in first, so that no page fault stops a scheduler thread.
+// With it, pieces of 256 KiB are read in first, so that no page fault stops a scheduler thread (see readAheadService).
 func (s *MessageStore) Get(req *GetRequest, res *GetResult) {
 	res.Messages.Release()
 	res.Status, res.Count, res.SuggestSlave = GetNoMatchedLogicQueue, 0, false
@@ -322,12 +322,13 @@ func (g *getter) inMemory(mf *mappedFile, pos, n int64) bool {
 		g.now = g.s.o.Clock.Millis()
 	}
 	if mf.cache.resident(mf, pos, n, g.now) {
+		mf.cache.ahead(g.s.readAhead, mf, pos, g.now)
 		return true
 	}
 	if !g.req.AllowCold {
 		return false
 	}
-	if err := mf.cache.fetch(mf, pos, n, g.now); err != nil {
+	if err := mf.cache.fetch(g.s.readAhead, mf, pos, n, g.now); err != nil {
 		g.s.log.Warn("reading ahead failed", "file", mf.path, "err", err)
 	}
 	return true

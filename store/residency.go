@@ -1,33 +1,42 @@
 package store
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
 
-// residencyChunkBytes is the piece of a file whose presence in memory is remembered. A cold piece is read in whole, so
-// it is also how far a reader of old data is read ahead.
+	"skylark/internal/vfs"
+)
+
+// residencyChunkBytes is the piece of a file whose presence in memory is remembered. A cold piece is read in whole.
 const residencyChunkBytes = 256 << 10
 
 // residencyCache remembers which pieces of a mapped file were in memory this second, so that a pull does not cost one
 // mincore for every record: a page the kernel takes away within a second of its last use is rare, and costs a page fault
 // on an event loop, not an error.
 //
-// Memory: 4 bytes a chunk, 16 KiB for 1 GiB, made when a file is first asked about.
+// Memory: 8 bytes a chunk, 32 KiB for 1 GiB, made when a file is first asked about.
 type residencyCache struct {
-	// seen holds for every chunk the second it was found resident in.
-	seen atomic.Pointer[[]atomic.Uint32]
+	all atomic.Pointer[[]residencyChunk]
+}
+
+// residencyChunk is what is known of a chunk.
+type residencyChunk struct {
+	seen  atomic.Uint32 // the second it was found resident in
+	asked atomic.Uint32 // the second it was last read ahead in
 }
 
 // resident tells whether the written bytes [pos, pos+n) of mf are in memory. The caller holds a reference.
 func (c *residencyCache) resident(mf *mappedFile, pos, n, nowMillis int64) bool {
-	seen := c.chunks(mf.size)
+	chunks := c.chunks(mf.size)
 	second := uint32(nowMillis / 1000)
 	for end := pos + n; pos < end; {
 		chunk := pos / residencyChunkBytes
 		chunkEnd := (chunk + 1) * residencyChunkBytes
-		if seen[chunk].Load() != second {
+		if chunks[chunk].seen.Load() != second {
 			from := chunk * residencyChunkBytes
 			switch {
 			case mf.resident(from, min(chunkEnd, mf.readPosition())-from):
-				seen[chunk].Store(second)
+				chunks[chunk].seen.Store(second)
 			case !mf.resident(pos, min(end, chunkEnd)-pos):
 				return false
 			}
@@ -37,30 +46,69 @@ func (c *residencyCache) resident(mf *mappedFile, pos, n, nowMillis int64) bool 
 	return true
 }
 
-// fetch reads the chunks of [pos, pos+n) in; it waits for the disk.
-func (c *residencyCache) fetch(mf *mappedFile, pos, n, nowMillis int64) error {
-	seen := c.chunks(mf.size)
-	second := uint32(nowMillis / 1000)
+// ahead asks for what a reader at pos, which is in memory, will need soon: the chunk readAheadBytes later, once a second.
+func (c *residencyCache) ahead(r *readAheadService, mf *mappedFile, pos, nowMillis int64) {
+	from := pos/residencyChunkBytes*residencyChunkBytes + readAheadBytes
+	n := min(residencyChunkBytes, mf.readPosition()-from)
+	if n <= 0 {
+		return
+	}
+	chunk, second := &c.chunks(mf.size)[from/residencyChunkBytes], uint32(nowMillis/1000)
+	if chunk.seen.Load() == second || chunk.asked.Swap(second) == second {
+		return
+	}
+	if mf.resident(from, n) {
+		chunk.seen.Store(second)
+		return
+	}
+	r.ask(mf, from, from+n)
+}
+
+// fetch brings the chunks of [pos, pos+n) in; it waits for the disk.
+func (c *residencyCache) fetch(r *readAheadService, mf *mappedFile, pos, n, nowMillis int64) error {
+	chunks, second := c.chunks(mf.size), uint32(nowMillis/1000)
 	for end := pos + n; pos < end; {
 		chunk := pos / residencyChunkBytes
 		from := chunk * residencyChunkBytes
 		pos = from + residencyChunkBytes
-		if seen[chunk].Load() == second {
+		if chunks[chunk].seen.Load() == second {
 			continue
 		}
-		if err := mf.prefetch(from, min(pos, mf.readPosition())-from); err != nil {
+		if err := c.fetchChunk(r, mf, from); err != nil {
 			return err
 		}
-		seen[chunk].Store(second)
+		chunks[chunk].seen.Store(second)
 	}
 	return nil
 }
 
-func (c *residencyCache) chunks(size int64) []atomic.Uint32 {
-	if p := c.seen.Load(); p != nil {
+// fetchChunk brings the chunk at from in, and has those behind it on their way.
+func (c *residencyCache) fetchChunk(r *readAheadService, mf *mappedFile, from int64) error {
+	wrote := mf.readPosition()
+	n := min(residencyChunkBytes, wrote-from)
+	if r.ask(mf, from, min(from+readAheadBytes, wrote)) {
+		waited := time.Duration(0)
+		for wait := firstColdWait; waited < coldPatience; wait = min(2*wait, maxColdWait) {
+			time.Sleep(wait)
+			waited += wait
+			if mf.resident(from, n) {
+				return nil
+			}
+		}
+	}
+	return mf.prefetch(from, n)
+}
+
+func (c *residencyCache) chunks(size int64) []residencyChunk {
+	if p := c.all.Load(); p != nil {
 		return *p
 	}
-	chunks := make([]atomic.Uint32, (size+residencyChunkBytes-1)/residencyChunkBytes)
-	c.seen.CompareAndSwap(nil, &chunks)
-	return *c.seen.Load()
+	chunks := make([]residencyChunk, (size+residencyChunkBytes-1)/residencyChunkBytes)
+	c.all.CompareAndSwap(nil, &chunks)
+	return *c.all.Load()
+}
+
+// willNeed starts to read [pos, pos+n) in and does not wait.
+func (mf *mappedFile) willNeed(pos, n int64) error {
+	return mf.view.Load().mapping.Advise(pos, n, vfs.AdviseWillNeed)
 }

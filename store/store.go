@@ -36,6 +36,7 @@ type MessageStore struct {
 	flushQueues     *flushConsumeQueueService
 	writeCheckpoint *checkpointService
 	clean           *cleanService
+	readAhead       *readAheadService
 
 	showsAtOnce bool // see commitLog.shownAtOnce
 
@@ -98,6 +99,7 @@ func (s *MessageStore) wire() {
 	s.reput.wrote = s.flushQueues.wrote
 	s.writeCheckpoint = newCheckpointService(s.checkpoint, o, s.logFailed)
 	s.clean = newCleanService(s)
+	s.readAhead = newReadAheadService()
 	s.showsAtOnce = s.cl.shownAtOnce()
 	switch f := s.cl.flusher.(type) {
 	case *groupCommitService:
@@ -175,6 +177,7 @@ func (s *MessageStore) Start() error {
 	s.writeCheckpoint.start()
 	s.clean.watchDisk()
 	s.clean.start()
+	s.readAhead.start()
 	s.flags.clear(flagClosed)
 	return nil
 }
@@ -201,6 +204,7 @@ func (s *MessageStore) Close() error {
 // stop ends the services, each after those that feed it.
 func (s *MessageStore) stop() error {
 	s.clean.close()
+	s.readAhead.close()
 	s.cl.close()
 	behind := s.reput.close()
 	s.index.close()

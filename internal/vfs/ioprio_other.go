@@ -1,0 +1,6 @@
+//go:build !linux
+
+package vfs
+
+// LowerIOPriority has no equal here.
+func LowerIOPriority() {}
