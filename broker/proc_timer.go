@@ -68,28 +68,8 @@ func (b *Broker) timed(d timer.Delivery) {
 	}
 }
 
-// rewriteDelayed gives a message of the broker's own making the detour that its DELAY or TIMER_… properties ask for (Java
-// HookUtils.handleScheduleMessage): call it before every put that is not a send, of transaction messages that are
-// committed. A status other than PutOK refuses the message; err says why.
-func (b *Broker) rewriteDelayed(m *codec.Message) (store.PutStatus, error) {
-	if tx := m.SysFlag & codec.SysFlagTransactionMask; tx != 0 && tx != codec.SysFlagTransactionCommit {
-		return store.PutOK, nil
-	}
-	if value, ok := codec.LookupProperty(m.Properties, codec.PropDelayTimeLevel); ok {
-		if level, err := strconv.Atoi(string(value)); err == nil && level > 0 {
-			if m.Topic != codec.TimerTopic && m.Topic != codec.ScheduleTopic {
-				b.schedule.Rewrite(m, level)
-			}
-			return store.PutOK, nil
-		}
-	}
-	if !timer.Asks(m) {
-		return store.PutOK, nil
-	}
-	return b.rewriteTimed(m)
-}
-
-// rewriteTimed sends a message that asks for a delivery time by way of the timer topic.
+// rewriteTimed sends a message that asks for a delivery time (timer.Asks) by way of the timer topic (Java
+// HookUtils.transformTimerMessage). A status other than PutOK refuses it; the error says why.
 func (b *Broker) rewriteTimed(m *codec.Message) (store.PutStatus, error) {
 	if b.timer == nil {
 		return store.WheelTimerNotEnable, fmt.Errorf("timerWheelEnable is false")
