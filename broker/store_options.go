@@ -10,6 +10,14 @@ import (
 
 func millis[T int | int64](n T) time.Duration { return time.Duration(n) * time.Millisecond }
 
+// coldRatio keeps a ratio of 0, which options of the store take for "the default".
+func coldRatio(percent int) int {
+	if percent == 0 {
+		return -1
+	}
+	return percent
+}
+
 // storeOptions translates Java's keys.
 func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 	c := b.cfg.store
@@ -38,6 +46,11 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 		MaxTransferBytesOnDisk:        c.MaxTransferBytesOnMessageInDisk,
 		MaxTransferCountOnDisk:        c.MaxTransferCountOnMessageInDisk,
 		AccessMessageInMemoryMaxRatio: c.AccessMessageInMemoryMaxRatio,
+		AccessMessageInMemoryHotRatio: coldRatio(c.AccessMessageInMemoryHotRatio),
+		ColdDataFlowControlEnable:     c.ColdDataFlowControlEnable,
+		ColdDataScanEnable:            c.ColdDataScanEnable,
+		ColdDataCheckInterval:         millis(c.TimerColdDataCheckIntervalMs),
+		DataReadAheadDisable:          !c.DataReadAheadEnable,
 		MaxFilterMessageSize:          c.MaxFilterMessageSize,
 		DeleteWhen:                    c.DeleteWhen, FileReservedTime: time.Duration(c.FileReservedTime) * time.Hour,
 		DiskMaxUsedSpaceRatio:        c.DiskMaxUsedSpaceRatio,

@@ -24,6 +24,11 @@ type reads struct {
 	// hotBytes behind the end of the log count as in memory for the limits of an answer and for SuggestSlave
 	// (MemoryBytes × AccessMessageInMemoryMaxRatio).
 	hotBytes int64
+	// coldBytes behind the end of the log the cold area begins (MemoryBytes × AccessMessageInMemoryHotRatio); coldSeconds
+	// after it was read from the disk data counts as cold. countCold and scanCold: see Options.ColdDataFlowControlEnable.
+	coldBytes           int64
+	coldSeconds         uint32
+	countCold, scanCold bool
 	// recoveredTo is the end of the log at the start; records before it may have to come from the disk.
 	recoveredTo int64
 	records     sync.Pool // *codec.Record for filters
@@ -36,6 +41,9 @@ func (r *reads) setUp(o *Options, end PhyOffset) {
 		memory = machineMemoryBytes()
 	}
 	r.hotBytes = memory / 100 * int64(o.AccessMessageInMemoryMaxRatio)
+	r.coldBytes = memory / 100 * int64(max(o.AccessMessageInMemoryHotRatio, 0))
+	r.coldSeconds = uint32(o.ColdDataCheckInterval.Seconds())
+	r.countCold, r.scanCold = o.ColdDataFlowControlEnable, o.ColdDataScanEnable
 	r.recoveredTo = int64(end)
 }
 
@@ -66,7 +74,7 @@ func (r *reads) setUp(o *Options, end PhyOffset) {
 // With it, pieces of 256 KiB are read in first, so that no page fault stops a scheduler thread (see readAheadService).
 func (s *MessageStore) Get(req *GetRequest, res *GetResult) {
 	res.Messages.Release()
-	res.Status, res.Count, res.SuggestSlave = GetNoMatchedLogicQueue, 0, false
+	res.Status, res.Count, res.SuggestSlave, res.ColdBytes = GetNoMatchedLogicQueue, 0, false, 0
 	res.NextOffset, res.MinOffset, res.MaxOffset = 0, 0, 0
 	cq := s.queues.find(req.Topic, req.QueueID)
 	if cq == nil {
@@ -218,6 +226,9 @@ func (g *getter) take(e cqEntry) bool {
 		return false
 	}
 	g.pulling = e.phyOffset
+	if g.s.reads.countCold {
+		g.countCold(e)
+	}
 	if filter != nil && (isExtAddress(e.tagsCode) && !filter.MatchQueueEntry(g.s.tagsCodeOf(b)) ||
 		filter.NeedsRecord() && !g.s.matchRecord(filter, b)) {
 		g.status(GetNoMatchedMessage)

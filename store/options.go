@@ -56,6 +56,16 @@ type Options struct {
 	AccessMessageInMemoryMaxRatio int   // percent, 40
 	MaxFilterMessageSize          int   // bytes of ConsumeQueue scanned a call, 16000
 
+	// ColdDataFlowControlEnable counts GetResult.ColdBytes: records further behind the end than MemoryBytes ×
+	// AccessMessageInMemoryHotRatio; with ColdDataScanEnable only those that were read from the disk within
+	// ColdDataCheckInterval (Java timerColdDataCheckIntervalMs), 0 = 60 s.
+	ColdDataFlowControlEnable     bool
+	ColdDataScanEnable            bool
+	ColdDataCheckInterval         time.Duration
+	AccessMessageInMemoryHotRatio int // percent, 26; negative = 0
+	// DataReadAheadDisable reads no further than asked for (Java dataReadAheadEnable=false). See SetReadAhead.
+	DataReadAheadDisable bool
+
 	DeleteWhen                   string        // hours of the day, "04", ';'-list
 	FileReservedTime             time.Duration // 72 h
 	DiskMaxUsedSpaceRatio        int           // percent, 75: delete old files at any hour
@@ -145,6 +155,8 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.MaxTransferBytesOnDisk, 65536)
 	setDefault(&o.MaxTransferCountOnDisk, 8)
 	setDefault(&o.AccessMessageInMemoryMaxRatio, 40)
+	setDefault(&o.AccessMessageInMemoryHotRatio, 26)
+	setDefault(&o.ColdDataCheckInterval, time.Minute)
 	setDefault(&o.MaxFilterMessageSize, 16000)
 	setDefault(&o.DeleteWhen, "04")
 	setDefault(&o.FileReservedTime, 72*time.Hour)

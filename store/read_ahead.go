@@ -3,6 +3,7 @@ package store
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"skylark/internal/vfs"
@@ -37,6 +38,7 @@ const (
 type readAheadService struct {
 	ranges  chan coldRange
 	readers sync.WaitGroup
+	off     atomic.Bool // only what is needed is read
 
 	mu      sync.Mutex
 	serving bool

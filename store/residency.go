@@ -22,7 +22,7 @@ type residencyCache struct {
 // residencyChunk is what is known of a chunk.
 type residencyChunk struct {
 	seen  atomic.Uint32 // the second it was found resident in
-	asked atomic.Uint32 // the second it was last read ahead in
+	asked atomic.Uint32 // the second the disk was last asked for it in
 }
 
 // resident tells whether the written bytes [pos, pos+n) of mf are in memory. The caller holds a reference.
@@ -48,19 +48,23 @@ func (c *residencyCache) resident(mf *mappedFile, pos, n, nowMillis int64) bool 
 
 // ahead asks for what a reader at pos, which is in memory, will need soon: the chunk readAheadBytes later, once a second.
 func (c *residencyCache) ahead(r *readAheadService, mf *mappedFile, pos, nowMillis int64) {
+	if r.off.Load() {
+		return
+	}
 	from := pos/residencyChunkBytes*residencyChunkBytes + readAheadBytes
 	n := min(residencyChunkBytes, mf.readPosition()-from)
 	if n <= 0 {
 		return
 	}
 	chunk, second := &c.chunks(mf.size)[from/residencyChunkBytes], uint32(nowMillis/1000)
-	if chunk.seen.Load() == second || chunk.asked.Swap(second) == second {
+	if chunk.seen.Load() == second || chunk.asked.Load() == second {
 		return
 	}
 	if mf.resident(from, n) {
 		chunk.seen.Store(second)
 		return
 	}
+	chunk.asked.Store(second)
 	r.ask(mf, from, from+n)
 }
 
@@ -74,7 +78,7 @@ func (c *residencyCache) fetch(r *readAheadService, mf *mappedFile, pos, n, nowM
 		if chunks[chunk].seen.Load() == second {
 			continue
 		}
-		if err := c.fetchChunk(r, mf, from); err != nil {
+		if err := c.fetchChunk(r, mf, from, nowMillis); err != nil {
 			return err
 		}
 		chunks[chunk].seen.Store(second)
@@ -83,10 +87,15 @@ func (c *residencyCache) fetch(r *readAheadService, mf *mappedFile, pos, n, nowM
 }
 
 // fetchChunk brings the chunk at from in, and has those behind it on their way.
-func (c *residencyCache) fetchChunk(r *readAheadService, mf *mappedFile, from int64) error {
+func (c *residencyCache) fetchChunk(r *readAheadService, mf *mappedFile, from, nowMillis int64) error {
 	wrote := mf.readPosition()
 	n := min(residencyChunkBytes, wrote-from)
-	if r.ask(mf, from, min(from+readAheadBytes, wrote)) {
+	to := min(from+readAheadBytes, wrote)
+	if r.off.Load() {
+		to = from + n
+	}
+	if r.ask(mf, from, to) {
+		c.noteAsked(mf, from, to, nowMillis)
 		waited := time.Duration(0)
 		for wait := firstColdWait; waited < coldPatience; wait = min(2*wait, maxColdWait) {
 			time.Sleep(wait)
@@ -97,6 +106,13 @@ func (c *residencyCache) fetchChunk(r *readAheadService, mf *mappedFile, from in
 		}
 	}
 	return mf.prefetch(from, n)
+}
+
+func (c *residencyCache) noteAsked(mf *mappedFile, from, to, nowMillis int64) {
+	chunks := c.chunks(mf.size)
+	for ; from < to; from += residencyChunkBytes {
+		chunks[from/residencyChunkBytes].asked.Store(uint32(nowMillis / 1000))
+	}
 }
 
 func (c *residencyCache) chunks(size int64) []residencyChunk {

@@ -100,6 +100,7 @@ func (s *MessageStore) wire() {
 	s.writeCheckpoint = newCheckpointService(s.checkpoint, o, s.logFailed)
 	s.clean = newCleanService(s)
 	s.readAhead = newReadAheadService()
+	s.readAhead.off.Store(o.DataReadAheadDisable)
 	s.showsAtOnce = s.cl.shownAtOnce()
 	switch f := s.cl.flusher.(type) {
 	case *groupCommitService:

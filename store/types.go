@@ -128,6 +128,8 @@ type GetResult struct {
 	Messages   zerocopy.Segments // whole records; the receiver releases them
 	// SuggestSlave tells that the reader is further behind than memory holds (Java suggestPullingFromSlave).
 	SuggestSlave bool
+	// ColdBytes are records that came from the disk, of those in the cold area: see Options.ColdDataFlowControlEnable.
+	ColdBytes int64
 }
 
 // QueueEntry is one entry of a ConsumeQueue.
