@@ -32,6 +32,7 @@ func newTestLog(t testing.TB, fs vfs.FS, dir string, change func(o *Options)) *t
 	require.NoError(t, vfs.MkdirAllSync(fs, o.CommitLogDir))
 	tl := &testLog{}
 	tl.commitLog = newCommitLog(&o, new(runningFlags), newStoreCheckpoint(fs, dir), func(err error) { tl.failed.Store(&err) })
+	require.NoError(t, tl.usePool())
 	tl.start()
 	return tl
 }
@@ -41,6 +42,9 @@ func (tl *testLog) stop(t testing.TB) {
 	tl.flags.set(flagClosed, nil)
 	tl.close()
 	tl.files.close()
+	if tl.pool != nil {
+		tl.pool.close()
+	}
 	require.Eventually(t, func() bool { return tl.files.live.Load() == 0 }, testWait, testTick)
 }
 

@@ -153,10 +153,10 @@ func (s *groupCommitService) commit() {
 		}
 	}
 	where := s.files.flushedWhere.Load()
-	s.flushed()
 	for i := range s.inFlight {
 		s.answer(i, where)
 	}
+	s.flushed() // behind the answers: a wake-up takes as long as several of them
 	s.mu.Lock()
 	clear(s.inFlight)
 	s.inFlight = s.inFlight[:0]
