@@ -57,9 +57,9 @@ type pendingSend struct {
 	opaque         int32
 	typ            codec.SerializeType
 	oneway         bool
-	wait           bool  // for durability
-	queueID        int32 // that the client is told
-	storedIn       int32 // the queue it was put to
+	wait           bool   // for durability
+	queueID        int32  // that the client is told
+	storedIn       int32  // the queue it was put to
 	instead        string // the topic it was put to, if not its own
 	recall         []byte // handle of a timer message
 	topic          *topic.Topic

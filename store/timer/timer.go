@@ -348,6 +348,9 @@ func (s *TimerMessageStore) logProgress(now int64, interval time.Duration) {
 	}
 	s.progress = now
 	st := s.Status()
+	if st.Waiting == 0 && st.OffsetBehind == 0 {
+		return
+	}
 	s.o.Log.Debug("timer progress", "waiting", st.Waiting, "readBehindMillis", st.ReadBehindMillis,
 		"offsetBehind", st.OffsetBehind, "queueOffset", int64(st.QueueOffset), "lateMillis", st.LateMillis)
 }
