@@ -344,6 +344,18 @@ func (cl *commitLog) confirmOffset() PhyOffset {
 	return cl.maxOffset()
 }
 
+// commitNow shows readers what is in write buffers. A failure is left to the service whose work this is: it will meet it.
+func (cl *commitLog) commitNow() {
+	if err := cl.files.commit(); err != nil {
+		cl.o.Log.Error("write buffers not committed", "err", err)
+		return
+	}
+	if s, ok := cl.flusher.(*commitRealTimeService); ok {
+		s.committed()
+		s.flush.appended()
+	}
+}
+
 // shownAtOnce tells that readers see a record as soon as it is put: neither a flush nor a commit has to come first.
 func (cl *commitLog) shownAtOnce() bool {
 	return cl.o.FlushDiskType == AsyncFlush && !cl.o.TransientStorePoolEnable

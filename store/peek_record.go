@@ -16,7 +16,7 @@ func (s *MessageStore) PeekRecord(p PhyOffset, buf []byte) ([]byte, bool) {
 	}
 	size, magic := codec.RecordSize(head)
 	if magic != codec.MagicV1 && magic != codec.MagicV2 || size < codec.MinRecordBytes ||
-		pos+int64(size) > mf.wrotePosition.Load() || !mf.cache.resident(mf, pos, int64(size), now) {
+		pos+int64(size) > mf.readPosition() || !mf.cache.resident(mf, pos, int64(size), now) {
 		return nil, false
 	}
 	rec := mf.data()[pos : pos+int64(size)]

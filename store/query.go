@@ -163,8 +163,13 @@ func (s *MessageStore) EarliestMessageTime() int64 {
 	return s.cl.earliestTimestamp()
 }
 
-// ReadRecord copies the whole record at p to buf[:0] and returns it. Where no record starts it is ErrNotFound.
+// ReadRecord copies the whole record at p to buf[:0] and returns it. Where no record starts it is ErrNotFound. A record that
+// is in a write buffer only is committed first: who was told its offset, such as the producer that ends a transaction,
+// must not have to wait for a commit interval. Java answers such a producer with an error.
 func (s *MessageStore) ReadRecord(p PhyOffset, buf []byte) ([]byte, error) {
+	if s.cl.pool != nil && p >= s.cl.maxOffset() && p < s.cl.wroteEnd() {
+		s.cl.commitNow()
+	}
 	head, mf, ok := s.cl.slice(p, codec.BlankRecordBytes)
 	if !ok {
 		return nil, fmt.Errorf("%w: no record at %d", ErrNotFound, p)

@@ -78,8 +78,8 @@ func TestPoolShowsWhatIsCommitted(t *testing.T) {
 		require.Less(t, s.MaxPhyOffset(), r.EndOffset)
 		require.EqualValues(t, 1, s.MaxOffset("T", 0))
 		require.Zero(t, s.DispatchBehindBytes(), "what nobody can see is not behind")
-		_, err = s.ReadRecord(r.PhyOffset, nil)
-		require.ErrorIs(t, err, ErrNotFound)
+		_, ok := s.PeekRecord(r.PhyOffset, nil)
+		require.False(t, ok)
 		require.NotEqual(t, "0 B", s.RuntimeInfo()["remainHowManyDataToCommit"])
 
 		time.Sleep(time.Second) // of the bubble
@@ -89,6 +89,12 @@ func TestPoolShowsWhatIsCommitted(t *testing.T) {
 		b, err := s.ReadRecord(r.PhyOffset, nil)
 		require.NoError(t, err)
 		require.Len(t, b, int(r.EndOffset-r.PhyOffset))
+
+		r = put(100)
+		require.Positive(t, s.RemainHowManyDataToCommit())
+		_, err = s.ReadRecord(r.PhyOffset, nil)
+		require.NoError(t, err, "whoever knows the offset does not wait")
+		require.Zero(t, s.RemainHowManyDataToCommit())
 
 		put(100)
 		put(7900)
