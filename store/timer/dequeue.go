@@ -175,7 +175,7 @@ func (s *TimerMessageStore) finish() error {
 	now := s.o.Clock.Millis()
 	for key, met := range r.recalled {
 		if !met { // nothing to recall: its unit was counted as one message less
-			s.metrics.add([]byte(r.topics[key]), 1, now)
+			s.metrics.add(r.topics[key], 1, now)
 		}
 	}
 	s.wheel.clear(r.time)
@@ -208,7 +208,8 @@ func (s *TimerMessageStore) deliver(live *Live, p codec.PhyOffset, enqueue int64
 	case err != nil:
 		return err
 	}
-	topic, _ := rec.Property(codec.PropRealTopic)
+	value, hasTopic := rec.Property(codec.PropRealTopic)
+	topic := s.name(value)
 	uniqKey, _ := rec.Property(codec.PropUniqKey)
 	_, isRecall := rec.Property(codec.PropTimerDelUniqKey)
 	if !rolls {
@@ -220,7 +221,7 @@ func (s *TimerMessageStore) deliver(live *Live, p codec.PhyOffset, enqueue int64
 			recalled = r.recalled
 		}
 		if len(recalled)+len(s.overdue) > 0 {
-			key := RecallKey(string(topic), string(uniqKey))
+			key := RecallKey(topic, string(uniqKey))
 			if _, ok := recalled[key]; ok {
 				recalled[key] = true
 				return nil
@@ -239,7 +240,10 @@ func (s *TimerMessageStore) deliver(live *Live, p codec.PhyOffset, enqueue int64
 	case isRecall:
 		change = 1
 	}
-	m, times, err := s.original(&rec, enqueue, rolls)
+	if !hasTopic {
+		return skip("it has no place to go", errors.New("REAL_TOPIC is missing"))
+	}
+	m, times, err := s.original(&rec, topic, enqueue, rolls)
 	if err != nil {
 		return skip("it has no place to go", err)
 	}
@@ -274,7 +278,7 @@ func (s *TimerMessageStore) forgetOverdue(now int64) {
 }
 
 // put appends the message to the log.
-func (s *TimerMessageStore) put(live *Live, m *codec.Message, rec *codec.Record, topic []byte, change, due int64) error {
+func (s *TimerMessageStore) put(live *Live, m *codec.Message, rec *codec.Record, topic string, change, due int64) error {
 	s.begin()
 	put := s.o.Store.Append(m)
 	if put.Status == store.PropertiesSizeExceeded { // a record of Java's: its way is told no one
@@ -312,7 +316,7 @@ func (s *TimerMessageStore) put(live *Live, m *codec.Message, rec *codec.Record,
 }
 
 // left counts a message that left the wheel.
-func (s *TimerMessageStore) left(topic []byte, change int64, end codec.PhyOffset) {
+func (s *TimerMessageStore) left(topic string, change int64, end codec.PhyOffset) {
 	now := s.o.Clock.Millis()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,24 +328,24 @@ func (s *TimerMessageStore) left(topic []byte, change int64, end codec.PhyOffset
 	s.setDirty()
 }
 
-// original makes the message that leaves the wheel, with the times of its way. REAL_TOPIC and REAL_QID stay among the
+// original makes the message that leaves the wheel, valid until the next call, with the times of its way. REAL_TOPIC and REAL_QID stay among the
 // properties: Java's consumers see them too. times is how often it has rolled.
-func (s *TimerMessageStore) original(rec *codec.Record, enqueue int64, rolls bool) (m *codec.Message, times int, err error) {
-	topic, ok := rec.Property(codec.PropRealTopic)
+func (s *TimerMessageStore) original(rec *codec.Record, topic string, enqueue int64, rolls bool) (m *codec.Message, times int,
+	err error) {
 	queue, _ := rec.Property(codec.PropRealQueueID)
 	queueID, parseErr := strconv.ParseInt(string(queue), 10, 32)
-	if !ok || parseErr != nil || queueID < 0 {
+	if parseErr != nil || queueID < 0 {
 		return nil, 0, fmt.Errorf("%s is %q, %s is %q", codec.PropRealTopic, topic, codec.PropRealQueueID, queue)
 	}
-	if string(topic) == codec.HalfTopic {
+	if topic == codec.HalfTopic {
 		return nil, 0, errors.New("half messages have no delay")
 	}
 	times = rollTimes(rec)
-	props := make([]byte, 0, len(rec.Properties)+maxAddedBytes)
-	props = codec.RemoveProperty(props, rec.Properties, codec.PropTimerEnqueueMs, codec.PropTimerDequeueMs,
+	props := codec.RemoveProperty(s.props[:0], rec.Properties, codec.PropTimerEnqueueMs, codec.PropTimerDequeueMs,
 		codec.PropTimerRollTimes)
 	props = codec.AppendProperty(props, codec.PropTimerEnqueueMs, strconv.FormatInt(enqueue, 10))
-	m = &codec.Message{Topic: string(topic), QueueID: int32(queueID), Flag: rec.Flag, SysFlag: rec.SysFlag,
+	m = &s.out
+	*m = codec.Message{Topic: topic, QueueID: int32(queueID), Flag: rec.Flag, SysFlag: rec.SysFlag,
 		BornTimestamp: rec.BornTimestamp, BornHost: rec.BornHost, StoreHost: rec.StoreHost,
 		ReconsumeTimes: rec.ReconsumeTimes, Body: rec.Body}
 	if rolls {
@@ -352,6 +356,7 @@ func (s *TimerMessageStore) original(rec *codec.Record, enqueue int64, rolls boo
 		props = codec.AppendProperty(props, codec.PropTimerRollTimes, strconv.Itoa(times))
 	}
 	m.Properties = codec.AppendProperty(props, codec.PropTimerDequeueMs, strconv.FormatInt(s.o.Clock.Millis(), 10))
+	s.props = m.Properties[:0]
 	if tags, ok := rec.Property(codec.PropTags); ok {
 		m.TagsCode = codec.TagsCode(tags)
 	}

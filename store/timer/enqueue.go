@@ -31,7 +31,7 @@ func (s *TimerMessageStore) enqueue(live *Live) (more bool, err error) {
 	s.begin()
 	s.batch = s.batch[:0]
 	clear(s.overlay)
-	plan := batch{at: s.log.end, from: from}
+	plan := batch{at: s.log.end, from: from, count: s.counts[:0]}
 	for i, e := range entries {
 		ok, err := s.plan(&plan, from+codec.QueueOffset(i), e, live)
 		if err != nil {
@@ -42,6 +42,7 @@ func (s *TimerMessageStore) enqueue(live *Live) (more bool, err error) {
 		}
 		plan.taken++
 	}
+	s.counts = plan.count
 	if err := s.write(&plan); err != nil {
 		return false, err
 	}
@@ -209,7 +210,7 @@ func (s *TimerMessageStore) planUnit(b *batch, rec *codec.Record, e store.QueueE
 	s.batch = appendUnit(s.batch, &u)
 	b.at += unitBytes
 	b.units++
-	b.count = append(b.count, topicCount{string(topic), change})
+	b.count = append(b.count, topicCount{s.name(topic), change})
 }
 
 // write stores the units of a batch, then makes them count.
@@ -231,7 +232,7 @@ func (s *TimerMessageStore) write(b *batch) error {
 		s.wheel.put(t, sl)
 	}
 	for _, c := range b.count {
-		s.metrics.add([]byte(c.topic), c.n, now)
+		s.metrics.add(c.topic, c.n, now)
 	}
 	s.lateRecalls = nil
 	for _, key := range b.recalls {
@@ -248,6 +249,14 @@ func (s *TimerMessageStore) write(b *batch) error {
 	s.enqueued.add(int64(b.taken), now)
 	s.setDirty()
 	return nil
+}
+
+// name is a topic as a string; most follow one of the same.
+func (s *TimerMessageStore) name(topic []byte) string {
+	if s.lastTopic != string(topic) {
+		s.lastTopic = string(topic)
+	}
+	return s.lastTopic
 }
 
 // errGone marks a record that will not come back.

@@ -28,10 +28,10 @@ func (m *Metrics) clone() Metrics {
 }
 
 // add counts n messages of a topic. A count does not fall below 0: a recall of nothing is counted back later.
-func (m *Metrics) add(topic []byte, n, nowMillis int64) {
-	c := m.TimingCount[string(topic)]
+func (m *Metrics) add(topic string, n, nowMillis int64) {
+	c := m.TimingCount[topic]
 	c.Count, c.TimeStamp = c.Count+n, nowMillis
-	m.TimingCount[string(topic)] = c
+	m.TimingCount[topic] = c
 	m.DataVersion = m.DataVersion.Next(nowMillis, m.DataVersion.StateVersion)
 }
 

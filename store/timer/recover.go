@@ -331,7 +331,7 @@ func (s *TimerMessageStore) count() error {
 				if u.deletes() {
 					n = -1
 				}
-				s.metrics.add([]byte(topic), n, now)
+				s.metrics.add(topic, n, now)
 			}
 			pos = u.prev
 		}

@@ -123,7 +123,7 @@ const (
 )
 
 // TimerMessageStore is the service. Per message on its way: two records read, one unit of 52 bytes written with those
-// of its batch, one read with those of its window, one record appended; no allocation but for the properties.
+// of its batch, one read with those of its window, one record appended; no allocation but for small numbers as text.
 type TimerMessageStore struct {
 	o         Options
 	precision int64
@@ -179,9 +179,14 @@ type TimerMessageStore struct {
 	// after a stop, with the time at which that was seen.
 	lateRecalls map[string]bool
 	overdue     map[string]int64
-	batch       []byte
-	overlay     map[int64]slot
-	progress    int64
+	// Scratch.
+	counts    []topicCount
+	lastTopic string
+	out       codec.Message
+	props     []byte
+	batch     []byte
+	overlay   map[int64]slot
+	progress  int64
 }
 
 // lost is what is taken from the timer topic once more because the TimerLog has lost it.
