@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"skylark/broker/coldctr"
 	"skylark/broker/conn"
 	"skylark/broker/consumerfilter"
 	"skylark/broker/group"
@@ -82,6 +83,8 @@ type Broker struct {
 	hold         *hold.PullRequestHoldService
 	locks        *lock.RebalanceLockManager
 	readers      *readers
+	cold         *coldctr.Control
+	coldHold     coldHold
 
 	subscriptions *conn.SubscriptionCache
 	uniqueIDs     *codec.UniqueIDGenerator
@@ -176,6 +179,7 @@ func (b *Broker) makeManagers() (err error) {
 		Changed: b.membersChanged, Registered: b.subscribed, Gone: b.filters.Unregister})
 	b.producers = conn.NewProducerManager(b.clock)
 	b.readers = newReaders(8, 1<<16)
+	b.cold = coldctr.New(bc, sc.ColdDataFlowControlEnable, b.clock)
 	b.hold = hold.New(hold.Options{Clock: b.clock, MaxOffset: b.store.MaxOffset})
 	return nil
 }

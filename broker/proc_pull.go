@@ -47,9 +47,11 @@ type pull struct {
 	// mayWait: for the disk, and for a group to be made. Without it (on a loop, in the reput service) process
 	// gives up.
 	mayWait bool
-	millis  int64 // when it began
-	out     *reactor.Outbox
-	span    *latency.Span
+	// afterCold: it was held for cold data (cold_flow.go) and is served now.
+	afterCold bool
+	millis    int64 // when it began
+	out       *reactor.Outbox
+	span      *latency.Span
 
 	topic *topic.Topic
 	group *group.Group
@@ -103,6 +105,11 @@ func (q *pull) serve() pullOutcome {
 		return pullAnswered
 	}
 	b, h := q.b, &q.h
+	if b.cold.Enabled() {
+		if outcome, done := q.limitCold(); done {
+			return outcome
+		}
+	}
 	if at, reset := b.offsets.TakeReset(q.topic.Name, q.group.Name, h.QueueID); reset {
 		q.res.Status, q.res.NextOffset = store.GetOffsetReset, at
 		q.res.MinOffset = b.store.MinOffset(q.topic.Name, h.QueueID)
@@ -121,6 +128,9 @@ func (q *pull) serve() pullOutcome {
 	q.span.Enter(latency.Serve)
 	if q.res.Status == store.GetCold {
 		return pullWouldWait
+	}
+	if q.res.ColdBytes > 0 && !ownGroup(q.group.Name) {
+		b.cold.Count(q.group.Name, q.res.ColdBytes)
 	}
 	if q.first && h.SysFlag&codec.PullFlagCommitOffset != 0 && h.CommitOffset >= 0 {
 		if err := b.offsets.Commit(q.conn.RemoteAddr(), q.group.Name, q.topic.Name, h.QueueID,

@@ -25,6 +25,7 @@ type heldPull struct {
 	opaque int32
 	woken  int64 // when it was, if a reader goroutine serves it; latency.Recorder.Now
 	text   []byte
+	cold   bool // it has waited because its group reads too much cold data
 }
 
 var heldPulls = sync.Pool{New: func() any { return &heldPull{} }}
@@ -49,9 +50,7 @@ func (q *pull) park() bool {
 	if wait <= 0 || q.oneway {
 		return q.oneway // nobody waits for an answer
 	}
-	hp := heldPulls.Get().(*heldPull)
-	hp.b, hp.sub, hp.conn, hp.code, hp.typ, hp.opaque = b, q.sub, q.conn, q.code, q.typ, q.opaque
-	hp.keepHeader(&q.h)
+	hp := q.keep()
 	key := hold.Key{Topic: q.topic.Name, QueueID: q.h.QueueID}
 	if !b.hold.Park(key, q.conn.ID(), q.millis+min(wait, maxSuspendMillis), hp) {
 		hp.release()
@@ -61,6 +60,14 @@ func (q *pull) park() bool {
 		b.forgetIfClosed(q.conn)
 	}
 	return true
+}
+
+// keep is the request in memory of its own.
+func (q *pull) keep() *heldPull {
+	hp := heldPulls.Get().(*heldPull)
+	hp.b, hp.sub, hp.conn, hp.code, hp.typ, hp.opaque = q.b, q.sub, q.conn, q.code, q.typ, q.opaque
+	hp.keepHeader(&q.h)
+	return hp
 }
 
 // keepHeader copies what the header has of the frame, in one piece.
@@ -110,7 +117,7 @@ func (w *heldPull) serve(mayWait bool) {
 	q.b, q.h, q.conn, q.out, q.span = w.b, w.h, w.conn, out, &s.span
 	q.millis = s.span.Begin(w.b.latency, w.woken, 0, mayWait)
 	s.span.Count(latency.Wake, w.code)
-	q.code, q.typ, q.opaque, q.mayWait = w.code, w.typ, w.opaque, mayWait
+	q.code, q.typ, q.opaque, q.mayWait, q.afterCold = w.code, w.typ, w.opaque, mayWait, w.cold
 	if q.serve() == pullWouldWait {
 		w.woken = s.span.Began()
 		if kept = w.b.readers.submit(func() { w.serve(true) }); kept {

@@ -112,6 +112,8 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 	route(&OffsetProcessor{b}, p.admin, codec.ReqSearchOffsetByTimestamp, codec.ReqGetMaxOffset,
 		codec.ReqGetMinOffset, codec.ReqGetEarliestMsgStoreTime)
 	route(&ResumeTransactionProcessor{b}, p.admin, codec.ReqResumeCheckHalfMessage)
+	route(&ColdProcessor{b}, p.admin, codec.ReqUpdateColdDataFlowCtrConfig, codec.ReqRemoveColdDataFlowCtrConfig,
+		codec.ReqGetColdDataFlowCtrInfo, codec.ReqSetCommitLogReadMode)
 	route(&LockProcessor{b}, p.admin, codec.ReqLockBatchMQ, codec.ReqUnlockBatchMQ)
 	route(&TopicProcessor{b}, p.admin, codec.ReqUpdateAndCreateTopic, codec.ReqUpdateAndCreateTopicList,
 		codec.ReqGetAllTopicConfig, codec.ReqDeleteTopicInBroker, codec.ReqGetTopicConfig, codec.ReqGetTopicStatsInfo,

@@ -1,6 +1,10 @@
 package broker
 
-import "time"
+import (
+	"time"
+
+	"skylark/broker/coldctr"
+)
 
 // Rhythms of the broker's tasks, as in Java.
 const (
@@ -27,6 +31,10 @@ func (b *Broker) startTasks() {
 	b.every(housekeepingInterval, b.housekeeping)
 	if !b.cfg.broker.RealTimeNotifyConsumerChange {
 		b.every(noticeInterval, b.sendNotices)
+	}
+	if b.cold.Enabled() {
+		b.every(coldctr.Interval, b.cold.Step)
+		b.every(coldHoldInterval, b.releaseCold)
 	}
 	if b.cfg.broker.DisableConsumeIfConsumerReadSlowly {
 		b.every(protectInterval, b.protect)
