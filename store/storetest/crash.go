@@ -174,6 +174,7 @@ func (c *crashTest) putTurn(count int) {
 		q := c.queue(messages[i].Topic, messages[i].QueueID)
 		require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
 		q.messages = append(q.messages, messageModel{r.PhyOffset, string(messages[i].Body)})
+		c.end = max(c.end, r.EndOffset)
 	}
 }
 
