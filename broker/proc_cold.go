@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"strconv"
 
 	"skylark/codec"
@@ -48,7 +49,7 @@ func (p *ColdProcessor) update(r *rpc.Request) {
 	for group, text := range file.Map() {
 		v, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || codec.ValidateGroup(group) != nil {
-			r.ReplyError(codec.RespInvalidParameter, "the threshold of group "+group+" is no number, or its name none of a group: "+text)
+			r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("%s=%s is not a group and a number of bytes", group, text))
 			return
 		}
 		thresholds[group] = v

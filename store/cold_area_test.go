@@ -45,7 +45,9 @@ func TestColdBytes(t *testing.T) {
 	f(func(o *Options) { o.ColdDataFlowControlEnable = true }, true, true)
 	f(func(o *Options) { o.ColdDataFlowControlEnable, o.ColdDataScanEnable = true, true }, true, true)
 	f(func(o *Options) { o.ColdDataFlowControlEnable, o.MemoryBytes = true, 1<<40 }, false, false)
-	f(func(o *Options) { o.ColdDataFlowControlEnable, o.MemoryBytes, o.AccessMessageInMemoryHotRatio = true, 16<<20, 100 }, false, false)
+	f(func(o *Options) {
+		o.ColdDataFlowControlEnable, o.MemoryBytes, o.AccessMessageInMemoryHotRatio = true, 16<<20, 100
+	}, false, false)
 }
 
 // TestSetReadAhead: without it the disk is asked for no more than the chunk that is needed.
