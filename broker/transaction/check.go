@@ -230,7 +230,7 @@ func (r *round) next(tx *transaction, rec *codec.Record, checks int) error {
 	default:
 		return fmt.Errorf("%v: %w", put.Status, put.Err)
 	}
-	immune := tx.immunity >= 0 && r.now-tx.since <= tx.immunity
+	immune := tx.immunity >= 0 // has CHECK_IMMUNITY_TIME_IN_SECONDS
 	s.t.mu.Lock()
 	old := tx.queueOffset
 	s.t.moved(tx, put.QueueOffset, put.PhyOffset)

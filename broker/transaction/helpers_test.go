@@ -195,9 +195,7 @@ func (s *system) again(fs *vfs.MemFS) *system {
 	set := s.set
 	set.fs, set.opened = fs, nil
 	n := open(s.t, set)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n.producers = s.producers
+	n.alter(func() { n.producers = s.producers })
 	return n
 }
 

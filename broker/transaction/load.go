@@ -22,6 +22,23 @@ const opBackSteps = 1000
 // interval, several times.
 const opBackMillis = 15000
 
+// loading is what a start knows for its own time.
+type loading struct {
+	s       *TransactionalMessageService
+	removed map[int64]struct{} // half offsets with an op message
+	floor   codec.PhyOffset    // every commit before it has its op message
+	// java tells that a Java broker wrote the last op message. It puts back, and asks about, what it has committed as long
+	// as the op message waits for its batch: copies finds these.
+	java   bool
+	copies map[copyKey]*transaction
+}
+
+// copyKey is what all copies of a half message have in common, and other half messages have not.
+type copyKey struct {
+	uniqKey string
+	born    int64
+}
+
 // load builds the table from the half and op queues. It returns false when the service stops first.
 func (s *TransactionalMessageService) load() bool {
 	start := s.o.Clock.Millis()
@@ -36,10 +53,12 @@ func (s *TransactionalMessageService) load() bool {
 	s.t.ops.reset(opAt)
 	s.saved = progress{half: halfAt, op: opAt}
 	s.t.mu.Unlock()
-	removed, floor := s.loadOps(opAt)
-	s.loadHalves(halfAt, removed)
+	l := loading{s: s, removed: map[int64]struct{}{}, copies: map[copyKey]*transaction{}}
+	l.loadOps(opAt)
+	l.lastFloor()
+	l.loadHalves(halfAt)
 	s.merge()
-	found := s.recoverSettled(floor)
+	found := l.recoverSettled()
 	s.loadGivenUp()
 
 	counts := map[string]int64{}
@@ -50,7 +69,7 @@ func (s *TransactionalMessageService) load() bool {
 		}
 	}
 	s.counts.correct(counts)
-	open, window := s.t.open, len(s.t.halves.items)
+	open, window, ops := s.t.open, len(s.t.halves.items), len(s.t.ops.items)
 	for _, tx := range s.early { // what came during the rest
 		s.t.enter(tx)
 	}
@@ -58,7 +77,7 @@ func (s *TransactionalMessageService) load() bool {
 	close(s.loaded)
 	s.t.mu.Unlock()
 	if window > 0 || open > 0 {
-		s.o.Log.Info("open transactions read", "open", open, "halfMessages", window, "opMessages", len(s.t.ops.items),
+		s.o.Log.Info("open transactions read", "open", open, "halfMessages", window, "opMessages", ops,
 			"settledWithoutOpMessage", found, "millis", s.o.Clock.Millis()-start)
 	}
 	return true
@@ -116,17 +135,16 @@ func (s *TransactionalMessageService) read(p codec.PhyOffset) (*codec.Record, er
 	return &rec, nil
 }
 
-// loadOps reads the op messages: which half messages are done, and from where on the log has to be searched for
-// commits that have none.
-func (s *TransactionalMessageService) loadOps(from int64) (removed map[int64]struct{}, floor codec.PhyOffset) {
-	removed = map[int64]struct{}{}
+// loadOps reads the op messages: which half messages are done.
+func (l *loading) loadOps(from int64) {
+	s := l.s
 	s.eachRecord(codec.OpHalfTopic, from, func(at int64, rec *codec.Record) {
 		end := int64(0)
 		if rec != nil {
 			if tag, _ := rec.Property(codec.PropTags); string(tag) != opTag {
 				s.o.Log.Warn("op message with another tag", "queueOffset", at, "tag", string(tag))
 			} else if bad := parseOp(rec.Body, func(half int64) {
-				removed[half] = struct{}{}
+				l.removed[half] = struct{}{}
 				end = max(end, half+1)
 			}); bad > 0 {
 				s.o.Log.Warn("op message with parts that are no offsets", "queueOffset", at, "parts", bad)
@@ -136,42 +154,44 @@ func (s *TransactionalMessageService) loadOps(from int64) (removed map[int64]str
 		s.t.opWritten(codec.QueueOffset(at), end)
 		s.t.mu.Unlock()
 	})
-	return removed, s.lastFloor()
 }
 
-// lastFloor is the floor that the last op message tells. Java's tell none: there it is that of an op message so much
+// lastFloor finds the floor that the last op message tells. Java's tell none: there it is that of an op message so much
 // older that all before it must have been written.
-func (s *TransactionalMessageService) lastFloor() codec.PhyOffset {
+func (l *loading) lastFloor() {
+	s := l.s
 	at := int64(s.o.Store.MaxOffset(codec.OpHalfTopic, queue)) - 1
 	last := int64(0)
 	for n := 0; at >= int64(s.o.Store.MinOffset(codec.OpHalfTopic, queue)) && n < opBackSteps; n++ {
 		entries := s.o.Store.QueueEntries(codec.OpHalfTopic, queue, codec.QueueOffset(at), 1)
 		if len(entries) == 0 {
-			return 0
+			return
 		}
 		rec, err := s.read(entries[0].PhyOffset)
 		switch {
 		case err != nil:
-			return 0
+			return
 		case rec.PreparedTransactionOffset > 0 && rec.PreparedTransactionOffset <= rec.PhyOffset:
-			return rec.PreparedTransactionOffset
+			l.floor = rec.PreparedTransactionOffset
+			return
 		case last == 0:
-			last = rec.StoreTimestamp
+			last, l.java = rec.StoreTimestamp, true
 		case rec.StoreTimestamp < last-opBackMillis:
-			return rec.PhyOffset
+			l.floor = rec.PhyOffset
+			return
 		}
 		at--
 	}
-	return 0
 }
 
 // loadHalves enters the half messages that no op message names. Of several copies of one the last counts, also when an
 // op message names the last alone: that of the others may have been lost.
-func (s *TransactionalMessageService) loadHalves(from int64, removed map[int64]struct{}) {
+func (l *loading) loadHalves(from int64) {
+	s := l.s
 	s.eachRecord(codec.HalfTopic, from, func(at int64, rec *codec.Record) {
 		s.t.mu.Lock()
 		defer s.t.mu.Unlock()
-		_, isDone := removed[at]
+		_, isDone := l.removed[at]
 		var tx *transaction
 		if rec != nil {
 			h := parseHalf(rec.Properties)
@@ -180,7 +200,7 @@ func (s *TransactionalMessageService) loadHalves(from int64, removed map[int64]s
 				s.queueOp(was.queueOffset, nil)
 			}
 			if !isDone {
-				tx = s.loadHalf(rec, &h, removed)
+				tx = l.loadHalf(rec, &h)
 			}
 		}
 		if tx == nil {
@@ -192,7 +212,8 @@ func (s *TransactionalMessageService) loadHalves(from int64, removed map[int64]s
 }
 
 // loadHalf makes the entry of a half message, nil when there is nothing to end. mu is held.
-func (s *TransactionalMessageService) loadHalf(rec *codec.Record, h *half, removed map[int64]struct{}) *transaction {
+func (l *loading) loadHalf(rec *codec.Record, h *half) *transaction {
+	s := l.s
 	topic, _, err := h.target()
 	if err != nil {
 		s.o.Log.Error("half message without a target", "queueOffset", rec.QueueOffset, "phyOffset", int64(rec.PhyOffset),
@@ -200,8 +221,12 @@ func (s *TransactionalMessageService) loadHalf(rec *codec.Record, h *half, remov
 		return nil
 	}
 	tx := s.t.newTransaction(h, topic, rec.QueueOffset, rec.PhyOffset, rec.BornTimestamp, rec.StoreTimestamp)
-	if _, ok := removed[tx.origin]; ok && tx.origin != tx.queueOffset && rec.PreparedTransactionOffset == 0 {
+	if _, ok := l.removed[tx.origin]; ok && tx.origin != tx.queueOffset && tx.immunity >= 0 &&
+		rec.PreparedTransactionOffset == 0 {
 		return nil // Java ended the copy that was put back for its immunity time
+	}
+	if l.java && len(h.uniqKey) > 0 {
+		l.copies[copyKey{string(h.uniqKey), rec.BornTimestamp}] = tx
 	}
 	return tx
 }
@@ -218,10 +243,11 @@ func (s *TransactionalMessageService) merge() {
 
 // recoverSettled searches the end of the log for commits and given-up messages whose op message was lost in a crash, and
 // returns how many there were. Without open transactions there is nothing to search for.
-func (s *TransactionalMessageService) recoverSettled(floor codec.PhyOffset) (found int) {
+func (l *loading) recoverSettled() (found int) {
+	s := l.s
 	end := s.o.Store.MaxPhyOffset()
 	if saved := s.counts.floor(); saved <= end { // else a power cut took what it was about
-		floor = max(floor, saved)
+		l.floor = max(l.floor, saved)
 	}
 	s.t.mu.Lock()
 	first, open := end, s.t.open
@@ -234,7 +260,10 @@ func (s *TransactionalMessageService) recoverSettled(floor codec.PhyOffset) (fou
 	if open == 0 {
 		return 0
 	}
-	at := max(first, floor, s.o.Store.MinPhyOffset())
+	at := max(first, l.floor, s.o.Store.MinPhyOffset())
+	if l.java && l.floor > 0 { // copies may be behind the commit
+		at = max(l.floor, s.o.Store.MinPhyOffset())
+	}
 	for at < end {
 		rec, err := s.read(at)
 		if err != nil {
@@ -247,9 +276,10 @@ func (s *TransactionalMessageService) recoverSettled(floor codec.PhyOffset) (fou
 			continue
 		}
 		at += codec.PhyOffset(rec.TotalSize)
-		givenUp := string(rec.Topic) == codec.TransCheckMaxTimeTopic && ours(rec)
+		givenUp := string(rec.Topic) == codec.TransCheckMaxTimeTopic && ours(rec) &&
+			!s.counts.isResumed(rec.PhyOffset)
 		if givenUp || rec.TransactionState() == codec.SysFlagTransactionCommit {
-			if s.settledBy(rec.PhyOffset, rec.PreparedTransactionOffset) {
+			if l.settledBy(rec.PhyOffset, rec.PreparedTransactionOffset) {
 				found++
 			}
 		}
@@ -268,9 +298,9 @@ func ours(rec *codec.Record) bool {
 	return copied || rec.PreparedTransactionOffset > 0
 }
 
-// settledBy takes the transaction whose half message is at from out of the table: the record at by ended it. A copy
-// behind that record is one that was brought back later.
-func (s *TransactionalMessageService) settledBy(by, from codec.PhyOffset) bool {
+// settledBy takes the transaction whose half message is at from out of the table: the record at by ended it.
+func (l *loading) settledBy(by, from codec.PhyOffset) bool {
+	s := l.s
 	rec, err := s.read(from)
 	if err != nil || string(rec.Topic) != codec.HalfTopic {
 		return false
@@ -279,8 +309,14 @@ func (s *TransactionalMessageService) settledBy(by, from codec.PhyOffset) bool {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
 	tx, _ := s.t.find(int64(rec.QueueOffset), h.origin(rec.QueueOffset))
-	if tx == nil || tx.phyOffset > by {
+	if tx == nil {
+		tx = l.copies[copyKey{string(h.uniqKey), rec.BornTimestamp}]
+	}
+	if tx == nil || tx.resumed && tx.phyOffset > by || tx.next != nil {
 		return false
+	}
+	if at := s.t.halves.at(tx.queueOffset); at == nil || *at != tx {
+		return false // found before
 	}
 	s.t.begin(tx, by)
 	s.t.leave(tx, over)
