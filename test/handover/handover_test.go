@@ -36,6 +36,7 @@ func TestHandover(t *testing.T) {
 	})
 	run("both-ends", true, legs(leg{java53, clean}, leg{skylark, clean}, leg{java53, killedBusy},
 		leg{skylark, killedBusy}, leg{java53, killed}))
+	run("transactions", false, (*relay).transactions)
 	run("shrink", false, (*relay).shrink)
 	run("batch-topic", false, func(r *relay) {
 		if !*flagKnown {

@@ -121,9 +121,7 @@ func (b *ledger) round(t *testing.T, l *life) {
 	}
 	w.compressed()
 	w.offsets()
-	if l.java() {
-		w.transactions()
-	}
+	w.transactions()
 	if !b.quiet {
 		w.sendBack()
 		w.later()
