@@ -15,6 +15,8 @@ const (
 	flushPoll     = 50 * time.Millisecond
 	flushWarn     = time.Minute
 	cleanInterval = 30 * time.Second
+	// metricsInterval is how often the counts are written while the service is busy.
+	metricsInterval = 10 * time.Second
 )
 
 // snapshot is a state of the service on its way to the files.
@@ -111,8 +113,12 @@ func (s *TimerMessageStore) flush(await func(end codec.PhyOffset) error) (err er
 	if err := s.wf.write(snap.pages); err != nil {
 		return err
 	}
-	if err := saveMetrics(s.o.FS, s.metricsName(), &snap.metrics); err != nil { // a quiet mark says that they are right
-		return err
+	// A quiet mark says that the counts are right; after a crash without one they are counted again.
+	if now := s.o.Clock.Now(); snap.mark.quiet || now.Sub(s.savedMetrics) >= metricsInterval {
+		if err := saveMetrics(s.o.FS, s.metricsName(), &snap.metrics); err != nil {
+			return err
+		}
+		s.savedMetrics = now
 	}
 	if err := s.writeCheckpoint(snap); err != nil {
 		return err

@@ -160,6 +160,9 @@ func (s *TimerMessageStore) eachUnit(from, to int64, f func(pos int64, u unit) (
 	return nil
 }
 
+// maxCutBytes is more than is appended to the log between two checkpoints: 300,000 units.
+const maxCutBytes = 16 << 20
+
 // cut removes the files behind the end and sets the rest of its own to zero.
 func (s *TimerMessageStore) cut() error {
 	l := s.log
@@ -175,8 +178,12 @@ func (s *TimerMessageStore) cut() error {
 		return nil
 	}
 	buf, zero, wrote := make([]byte, windowBytes), make([]byte, windowBytes), false
-	for at := l.end - f.from; at < l.fileSize; {
-		n := min(l.fileSize-at, windowBytes)
+	to := l.fileSize
+	if s.wroteMark.quiet && l.end == s.written.LastTimerLogFlushPos { // no more than one interval can follow
+		to = min(to, l.end-f.from+maxCutBytes)
+	}
+	for at := l.end - f.from; at < to; {
+		n := min(to-at, windowBytes)
 		if _, err := f.f.ReadAt(buf[:n], at); err != nil {
 			return fmt.Errorf("timer: %s at %d: %w", f.name, at, err)
 		}

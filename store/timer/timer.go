@@ -154,12 +154,13 @@ type TimerMessageStore struct {
 	written     Checkpoint      // what the file says; written under cpMu too
 	wroteMark   mark
 
-	changed chan struct{} // tells flushLoop that dirty was set
-	flushMu sync.Mutex    // one writes files at a time; held across I/O, as is cpMu
-	cpMu    sync.Mutex    // the file of the checkpoint
-	broken  bool          // a sync failed: no checkpoint is written any more
-	cf      checkpointFile
-	wf      wheelFile
+	changed      chan struct{} // tells flushLoop that dirty was set
+	flushMu      sync.Mutex    // one writes files at a time; held across I/O, as is cpMu
+	cpMu         sync.Mutex    // the file of the checkpoint
+	broken       bool          // a sync failed: no checkpoint is written any more
+	savedMetrics time.Time     // when the counts were written
+	cf           checkpointFile
+	wf           wheelFile
 
 	lateMillis atomic.Int64
 	worstLate  atomic.Int64
