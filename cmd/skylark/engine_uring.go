@@ -2,6 +2,6 @@
 
 package main
 
-import urings "skylark/reactor/uring"
+import engine "skylark/reactor/uring"
 
-var uring = &ring{make: urings.New, probe: urings.Probe, auto: false}
+var uring = &ring{make: engine.New, probe: engine.Probe, auto: true}

@@ -39,6 +39,7 @@ type conn struct {
 	mu      sync.Mutex
 	out     reactor.Outbound
 	writing bool // somebody has the pen: a goroutine in a system call, or the ring
+	inline  bool // the ring has the pen for an answer, until the loop sees its completion
 	closed  bool // nobody takes the pen any more
 	reason  error
 }

@@ -3,6 +3,7 @@
 package uring
 
 import (
+	"os"
 	"testing"
 
 	"skylark/reactor/reactortest"
@@ -10,6 +11,11 @@ import (
 
 var harness = reactortest.Harness{New: New, Sockets: true, StopsReading: true}
 
-func TestMain(m *testing.M) { reactortest.Main(m, harness) }
+func TestMain(m *testing.M) {
+	if name := os.Getenv(echoEnv); name != "" {
+		serveEcho(name)
+	}
+	reactortest.Main(m, harness)
+}
 
 func TestContract(t *testing.T) { reactortest.Run(t, harness) }

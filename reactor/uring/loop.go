@@ -43,7 +43,8 @@ type loop struct {
 	waiting  []*conn // for a free op
 	wakeWord arena
 	opMem    arena
-	inline   uint32 // sends of this turn: they complete while they are submitted
+	inline   uint32 // answers of this turn in the ring: they complete while they are submitted
+	hurry    bool   // something waits for one of them
 }
 
 // startLoop returns when the loop runs, or why it cannot.
@@ -198,10 +199,14 @@ func (lp *loop) wait() {
 	if lp.ring.CQReady() > 0 || !lp.sleepy() {
 		_, err = lp.ring.SubmitAndGetEvents()
 	} else {
-		_, err = lp.ring.SubmitAndWait(1 + lp.inline)
+		wanted := 1 + lp.inline
+		if lp.hurry {
+			wanted = 1
+		}
+		_, err = lp.ring.SubmitAndWait(wanted)
 	}
 	lp.asleep.Store(false)
-	lp.inline = 0
+	lp.inline, lp.hurry = 0, false
 	if err != nil && !transient(err) {
 		panic(fmt.Sprintf("FATAL: reactor: io_uring_enter: %v", err))
 	}

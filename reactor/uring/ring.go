@@ -22,8 +22,8 @@ const (
 	// maxBatch is how many completions one turn serves before the next submission.
 	maxBatch = 256
 	// receiveBuffers are provided to the kernel, each receiveShare of Options.ReadBufferBytes.
-	receiveBuffers = 64
-	receiveShare   = 8
+	receiveBuffers = 16
+	receiveShare   = 4
 	bufferGroup    = 1
 	// sendOps is how many sends a loop has in the ring at once, sendVecs the iovecs of each.
 	sendOps  = 64

@@ -3,7 +3,6 @@
 package uring
 
 import (
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -23,11 +22,9 @@ const (
 	maxQueueWrite = 256 << 10
 	// maxPenRounds is how many system calls for others the holder of the pen makes before the ring takes over.
 	maxPenRounds = 4
-	// maxRingAnswer
+	// maxRingAnswer: longer answers of a turn are written at once, their copy would hold up all others of the turn.
 	maxRingAnswer = 64 << 10
 )
-
-var ringAnswers = os.Getenv("RA") != ""
 
 var batches = sync.Pool{New: func() any { return new(zerocopy.Batch) }}
 
@@ -114,6 +111,9 @@ func (c *conn) busyLocked() bool { return c.writing || !c.out.Empty() }
 // queuedUnlock ends a call that only queued.
 func (c *conn) queuedUnlock() error {
 	defer c.mu.Unlock()
+	if c.inline {
+		c.lp.post(c) // the loop may sleep upon the completion
+	}
 	return c.overflowLocked()
 }
 
@@ -202,7 +202,7 @@ func (c *conn) writeLast() {
 func (c *conn) answer() {
 	lp := c.lp
 	size := lp.out.Size()
-	if size == 0 || size > maxRingAnswer || len(lp.freeOps) == 0 || lp.out.HasSegments() || !ringAnswers {
+	if size == 0 || size > maxRingAnswer || len(lp.freeOps) == 0 || lp.out.HasSegments() {
 		_ = c.send(lp.out, true) // a closed connection is seen by the caller
 		return
 	}
@@ -212,7 +212,7 @@ func (c *conn) answer() {
 		_ = c.send(lp.out, true)
 		return
 	}
-	c.writing = true
+	c.writing, c.inline = true, true
 	c.mu.Unlock()
 	op := lp.takeOp(c)
 	op.box, lp.out = lp.out, lp.newBox()
@@ -239,6 +239,7 @@ func (lp *loop) newBox() *reactor.Outbox {
 func (c *conn) writeOn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.lp.hurry = c.lp.hurry || c.inline && !c.out.Empty()
 	if c.writing || c.closed || c.out.Empty() {
 		return
 	}
@@ -264,6 +265,7 @@ func (lp *loop) takeOp(c *conn) *sendOp {
 			c.inLine = true
 			lp.waiting = append(lp.waiting, c)
 		}
+		lp.hurry = true
 		return nil
 	}
 	op := lp.freeOps[n-1]
@@ -298,7 +300,7 @@ func (lp *loop) sent(op *sendOp, res int32) {
 	if n > 0 {
 		c.touch()
 	}
-	c.writing = false
+	c.writing, c.inline = false, false
 	if err != nil {
 		c.closeLocked(err)
 	}
