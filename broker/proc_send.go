@@ -43,6 +43,7 @@ type sendTurn struct {
 	props   []byte
 	resp    codec.SendResponse
 	puts    store.Turn
+	tally   sendTally
 	gather  []pendingSend // answers to puts
 	waiting []pendingSend // answers that wait for durability
 	ids     []byte        // transaction ids of gather and waiting, one after the other
@@ -164,6 +165,7 @@ func (st *sendTurn) putAlone(r *rpc.Request, t *topic.Topic) {
 		b.transactions.Prepared(m, t.Name, &w.put)
 	}
 	st.answer(r.Turn(), &w)
+	st.tally.flush(b.stats)
 }
 
 // pending is the answer to the request that was just served.
@@ -189,6 +191,7 @@ func (st *sendTurn) commit(t *rpc.Turn) {
 		w.put = st.puts.Result(i)
 		st.answer(t, w)
 	}
+	st.tally.flush(st.b.stats)
 	clear(st.gather)
 	st.gather = st.gather[:0]
 	st.puts.Reset(st.b.store)
@@ -322,7 +325,12 @@ func (st *sendTurn) answer(t *rpc.Turn, w *pendingSend) {
 		}
 		return
 	}
-	b.countStored(w.topic, w.instead, w.storedIn, &w.put, w.put.StoreTimestamp-t.Millis())
+	latencyMillis := max(w.put.StoreTimestamp-t.Millis(), 0)
+	if w.instead == "" && w.put.Count == 1 {
+		st.tally.count(b.stats, w.topic, w.storedIn, int(w.put.EndOffset-w.put.PhyOffset), latencyMillis)
+	} else {
+		b.countStored(w.topic, w.instead, w.storedIn, &w.put, latencyMillis)
+	}
 	switch {
 	case w.oneway:
 	case w.wait && b.syncDurability():

@@ -1,6 +1,9 @@
 package codec
 
-import "unicode/utf8"
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
 
 // JavaHash is Java's String.hashCode: h = 31·h + unit over the UTF-16 units of the text, wrapping at 32 bits. Malformed
 // UTF-8 counts as Java's decoder reads it: one U+FFFD for the longest prefix that could have started a character.
@@ -16,8 +19,20 @@ func JavaHash(s string) int32 {
 }
 
 // JavaHashBytes is JavaHash of the string in b, without making a string.
-func JavaHashBytes(b []byte) int32 {
-	var h int32
+func JavaHashBytes(b []byte) int32 { return JavaHashOn(0, b) }
+
+// JavaHashOn goes on with the hash h of what stands before b: the hash of a text that is not in one piece. A character must
+// not be cut between the pieces.
+func JavaHashOn(h int32, b []byte) int32 {
+	const p2, p3, p4 = 31 * 31, 31 * 31 * 31, 31 * 31 * 31 * 31
+	for len(b) >= 4 { // one multiplication waits for the other: four characters at a time
+		w := binary.LittleEndian.Uint32(b)
+		if w&0x80808080 != 0 {
+			return hashWide(h, b)
+		}
+		h = p4*h + p3*int32(w&0xFF) + p2*int32(w>>8&0xFF) + 31*int32(w>>16&0xFF) + int32(w>>24)
+		b = b[4:]
+	}
 	for i, c := range b {
 		if c >= utf8.RuneSelf {
 			return hashWide(h, b[i:])

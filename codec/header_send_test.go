@@ -177,6 +177,30 @@ func TestSendResponseEqualsCommand(t *testing.T) {
 	}
 }
 
+// TestPlainSendResponseEqualsCommand: the short cut of the most frequent answer has the same bytes.
+func TestPlainSendResponseEqualsCommand(t *testing.T) {
+	f := func(region, transactionID string, traceOn bool) {
+		t.Helper()
+		r := SendResponse{StoreHost: netip.MustParseAddrPort("10.11.12.13:65535"), PhyOffset: 0x123456789ABCDEF, QueueID: 3,
+			QueueOffset: 1 << 40, Region: region, TransactionID: []byte(transactionID), TraceOn: traceOn}
+		c := &Command{Opaque: -5, Flag: FlagResponse, Version: AnnouncedVersion}
+		if region != "" {
+			c.Set(PropMsgRegion, region)
+		}
+		c.SetBool(PropTraceSwitch, traceOn)
+		c.Set("msgId", "0A0B0C0D0000FFFF0123456789ABCDEF")
+		c.Set("queueId", "3")
+		c.SetInt("queueOffset", 1<<40)
+		if transactionID != "" {
+			c.Set("transactionId", transactionID)
+		}
+		require.Equal(t, string(c.AppendTo(nil)), string(AppendSendResponse(nil, SerializeJSON, -5, &r)))
+	}
+	f("DefaultRegion", "7F00000100002A9F0000000000000001", true)
+	f("", "", false)
+	f("r\"\n", "ü\x01\\", true)
+}
+
 func TestSendResponseOfAFailure(t *testing.T) {
 	c := decodeFrame(t, AppendSendResponse(nil, SerializeJSON, 1, &SendResponse{Code: RespMessageIllegal,
 		Remark: strings.Repeat("too long ", 50), Region: DefaultRegionID}))

@@ -30,9 +30,7 @@ func AppendOffsetMsgID(dst []byte, host netip.AddrPort, p PhyOffset) []byte {
 		}
 	case a.IsValid():
 		b := a.Unmap().As4()
-		for _, c := range b {
-			dst = appendHexByte(dst, c)
-		}
+		dst = appendHex(dst, uint64(binary.BigEndian.Uint32(b[:])), 8)
 	default:
 		dst = append(dst, "00000000"...)
 	}
@@ -183,8 +181,24 @@ func appendHexByte(dst []byte, c byte) []byte {
 
 // appendHex appends the low digits of v.
 func appendHex(dst []byte, v uint64, digits int) []byte {
+	if digits >= 8 {
+		if digits == 16 {
+			dst = binary.BigEndian.AppendUint64(dst, upperHex8(uint32(v>>32)))
+		}
+		return binary.BigEndian.AppendUint64(dst, upperHex8(uint32(v)))
+	}
 	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
 		dst = append(dst, upperHexDigits[v>>shift&15])
 	}
 	return dst
+}
+
+// upperHex8 is the eight hex digits of v, the first one in the highest byte.
+func upperHex8(v uint32) uint64 {
+	x := uint64(v)
+	x = (x | x<<16) & 0x0000FFFF0000FFFF
+	x = (x | x<<8) & 0x00FF00FF00FF00FF
+	x = (x | x<<4) & 0x0F0F0F0F0F0F0F0F // a nibble in each byte
+	letters := (x + 0x0606060606060606) >> 4 & 0x0101010101010101
+	return x + 0x3030303030303030 + letters*('A'-'9'-1)
 }

@@ -140,6 +140,10 @@ type SendResponse struct {
 
 // AppendSendResponse appends the whole answer to a send. It allocates nothing if dst has room.
 func AppendSendResponse(dst []byte, t SerializeType, opaque int32, r *SendResponse) []byte {
+	if t == SerializeJSON && r.Code == RespSuccess && r.Remark == "" && r.MsgID == nil && len(r.MorePhyOffset) == 0 &&
+		len(r.BatchUniqID) == 0 && len(r.RecallHandle) == 0 {
+		return appendPlainSendJSON(dst, opaque, r)
+	}
 	w := beginResponse(dst, t, opaque, r.Code, r.Remark)
 	if r.Region != "" {
 		w.open(PropMsgRegion)
@@ -174,6 +178,36 @@ func AppendSendResponse(dst []byte, t SerializeType, opaque int32, r *SendRespon
 	}
 	return w.finish(0)
 }
+
+// appendPlainSendJSON is AppendSendResponse of a plain message that was stored: the same bytes, with fewer steps.
+func appendPlainSendJSON(dst []byte, opaque int32, r *SendResponse) []byte {
+	dst, start := beginFrame(dst)
+	dst = append(dst, `{"code":0,"extFields":{`...)
+	if r.Region != "" {
+		dst = append(dst, `"MSG_REGION":"`...)
+		dst = append(appendJSONEscaped(dst, r.Region), '"', ',')
+	}
+	if r.TraceOn {
+		dst = append(dst, `"TRACE_ON":"true","msgId":"`...)
+	} else {
+		dst = append(dst, `"TRACE_ON":"false","msgId":"`...)
+	}
+	dst = AppendOffsetMsgID(dst, r.StoreHost, r.PhyOffset)
+	dst = append(dst, `","queueId":"`...)
+	dst = strconv.AppendInt(dst, int64(r.QueueID), 10)
+	dst = append(dst, `","queueOffset":"`...)
+	dst = strconv.AppendInt(dst, int64(r.QueueOffset), 10)
+	if len(r.TransactionID) > 0 {
+		dst = append(dst, `","transactionId":"`...)
+		dst = appendJSONEscaped(dst, r.TransactionID)
+	}
+	dst = append(dst, `"},"flag":1,"language":"JAVA","opaque":`...)
+	dst = strconv.AppendInt(dst, int64(opaque), 10)
+	dst = append(dst, plainJSONEnd...)
+	return endHeader(dst, start, SerializeJSON, 0)
+}
+
+var plainJSONEnd = `,"serializeTypeCurrentRPC":"JSON","version":` + strconv.Itoa(AnnouncedVersion) + `}`
 
 // SendMessageResponseHeader is the same for the reflective decoder: what a client reads.
 type SendMessageResponseHeader struct {

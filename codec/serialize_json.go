@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -203,9 +204,20 @@ func (s *headerScanner) separator(end byte) (last bool, err error) {
 
 // decodeJSON reads the JSON header (spec wire.md §2) in one pass.
 func (c *Command) decodeJSON(h []byte) error {
-	if err := validText(h, "JSON header"); err != nil {
-		return err
+	if !isASCII(h) {
+		if err := validText(h, "JSON header"); err != nil {
+			return err
+		}
 	}
+	if c.decodeCompact(h) {
+		return nil
+	}
+	*c = Command{Type: c.Type, Fields: c.Fields[:0], Body: c.Body}
+	return c.decodeAnyJSON(h)
+}
+
+// decodeAnyJSON takes all that Java's fastjson takes; h is UTF-8.
+func (c *Command) decodeAnyJSON(h []byte) error {
 	s := headerScanner{b: h}
 	if s.next() != '{' {
 		return s.fail("object expected")
@@ -233,27 +245,11 @@ func (c *Command) decodeJSON(h []byte) error {
 	return nil
 }
 
-// decodeJSONFields reads the object extFields. Its members are taken by a loop for compact text with string
-// values, which is what all clients send; from the first member that is not so on, the tolerant scanner goes
-// on.
+// decodeJSONFields reads the object extFields.
 func (c *Command) decodeJSONFields(s *headerScanner) error {
 	if s.open('}') {
 		return nil
 	}
-	fields := c.Fields // in a local: no store to the heap per field
-	for {
-		key, value, escaped, end := compactMember(s.b, s.i)
-		if end < 0 || len(fields) == MaxFields {
-			break
-		}
-		fields = append(fields, Field{Key: key, Value: value, Escaped: escaped})
-		s.i = end + 1
-		if s.b[end] == '}' {
-			c.Fields = fields
-			return nil
-		}
-	}
-	c.Fields = fields
 	for {
 		key, err := s.key()
 		if err != nil {
@@ -273,34 +269,6 @@ func (c *Command) decodeJSONFields(s *headerScanner) error {
 			return err
 		}
 	}
-}
-
-// compactMember reads "key":"value" at i, without blanks, up to the comma or bracket behind it, whose
-// position is end; -1 if the text is not of that form.
-func compactMember(b []byte, i int) (key, value []byte, escaped bool, end int) {
-	if i+6 >= len(b) || b[i] != '"' {
-		return nil, nil, false, -1
-	}
-	from := i + 1
-	to := from + 1
-	if b[to] != '"' || b[from] == '\\' || b[from] == '"' { // not a single letter
-		if to, escaped = stringEnd(b, from); to < 0 || escaped {
-			return nil, nil, false, -1
-		}
-	}
-	key = b[from:to:to]
-	if to+3 >= len(b) || b[to+1] != ':' || b[to+2] != '"' {
-		return nil, nil, false, -1
-	}
-	from = to + 3
-	to = from + 1
-	if b[from] == '\\' || b[from] == '"' || to >= len(b) || b[to] != '"' { // not a single digit
-		to, escaped = stringEnd(b, from)
-	}
-	if to < 0 || to+1 >= len(b) || b[to+1] != ',' && b[to+1] != '}' {
-		return nil, nil, false, -1
-	}
-	return key, b[from:to:to], escaped, to + 1
 }
 
 func (c *Command) decodeJSONMember(s *headerScanner, key []byte) (err error) {
@@ -401,12 +369,12 @@ func parseInt(b []byte) (v int64, ok bool) {
 // surrogate becomes U+FFFD.
 func appendUnescaped(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); i++ {
-		c := raw[i]
-		if c != '\\' || i+1 == len(raw) {
-			dst = append(dst, c)
-			continue
+		plain := bytes.IndexByte(raw[i:], '\\')
+		if plain < 0 || i+plain+1 == len(raw) {
+			return append(dst, raw[i:]...)
 		}
-		i++
+		dst = append(dst, raw[i:i+plain]...)
+		i += plain + 1
 		switch raw[i] {
 		case 'n':
 			dst = append(dst, '\n')
@@ -419,13 +387,18 @@ func appendUnescaped(dst, raw []byte) []byte {
 		case 'f':
 			dst = append(dst, '\f')
 		case 'u':
+			if i+4 < len(raw) && string(raw[i+1:i+4]) == "000" && raw[i+4]-'0' <= 9 { // the separators of properties
+				dst = append(dst, raw[i+4]-'0')
+				i += 4
+				continue
+			}
 			r, ok := hex4(raw[i+1:])
 			if !ok {
 				dst = append(dst, 'u')
 				continue
 			}
 			i += 4
-			if r < 0x80 { // the \u0001 and \u0002 of properties
+			if r < 0x80 {
 				dst = append(dst, byte(r))
 				continue
 			}
@@ -508,13 +481,22 @@ func appendJSONString(dst, s []byte) []byte {
 	return append(appendJSONEscaped(append(dst, '"'), s), '"')
 }
 
+// jsonEscaped tells which bytes are escaped.
+var jsonEscaped = func() (t [256]bool) {
+	for c := range 0x20 {
+		t[c] = true
+	}
+	t['"'], t['\\'] = true, true
+	return t
+}()
+
 // appendJSONEscaped writes the content of a JSON string as fastjson does: control characters, quote and
 // backslash escaped, the rest raw.
 func appendJSONEscaped[T string | []byte](dst []byte, s T) []byte {
 	start := 0
 	for i := range len(s) {
 		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
+		if !jsonEscaped[c] {
 			continue
 		}
 		dst = append(dst, s[start:i]...)

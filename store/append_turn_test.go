@@ -35,7 +35,7 @@ func TestTurn(t *testing.T) {
 		turn.Commit()
 		for i := range want {
 			got := turn.Result(i)
-			got.StoreTimestamp = want[i].StoreTimestamp
+			got.StoreTimestamp, got.Waited = want[i].StoreTimestamp, want[i].Waited
 			require.Equal(t, want[i], got)
 		}
 		s.Dispatch()

@@ -506,6 +506,7 @@ func (t *consumeQueueTable) rebuildDamaged() error {
 		case verify && damaged == 0 && t.findBytes(d.topic, d.queueID) == nil:
 			// A topic that was deleted: its records are still there.
 		default:
+			d.setTagsCode(t.o)
 			if err := t.dispatch(&d); err != nil {
 				return err
 			}

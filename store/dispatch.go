@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strconv"
 
@@ -33,8 +34,54 @@ func (d *dispatchRecord) indexed() bool {
 	return d.sysFlag&codec.SysFlagTransactionMask != codec.SysFlagTransactionRollback
 }
 
+// read is fill of a plain record at the start of b, without parsing what nobody behind the log asks for: a third of the
+// time. false: it is another kind of record, or none; nothing is known of it then.
+func (d *dispatchRecord) read(b []byte, p PhyOffset) bool {
+	be := binary.BigEndian
+	if len(b) < codec.MinRecordBytes {
+		return false
+	}
+	size, magic := codec.RecordSize(b)
+	if magic != codec.MagicV1 || size < codec.MinRecordBytes || size > len(b) {
+		return false
+	}
+	b = b[:size]
+	sysFlag := int32(be.Uint32(b[recordSysFlagAt:]))
+	const v6 = codec.SysFlagBornHostV6 | codec.SysFlagStoreHostV6
+	if sysFlag&v6 != 0 {
+		return false
+	}
+	const bodyAt = recordStoreTimestampAt + 8 + 8 + 4 + 8 // store host, reconsume times, transaction offset
+	body := int(int32(be.Uint32(b[bodyAt:])))
+	topicAt := bodyAt + 4 + body + 1
+	if body < 0 || topicAt > size {
+		return false
+	}
+	topic := int(int8(b[topicAt-1]))
+	propertiesAt := topicAt + topic + 2
+	if topic < 0 || propertiesAt > size || propertiesAt+int(int16(be.Uint16(b[propertiesAt-2:]))) != size {
+		return false
+	}
+	*d = dispatchRecord{
+		topic:          b[topicAt : topicAt+topic : topicAt+topic],
+		queueID:        int32(be.Uint32(b[12:])),
+		queueOffset:    QueueOffset(be.Uint64(b[20:])),
+		phyOffset:      p,
+		size:           size,
+		storeTimestamp: int64(be.Uint64(b[recordStoreTimestampAt:])),
+		sysFlag:        sysFlag,
+		properties:     b[propertiesAt:size:size],
+	}
+	return true
+}
+
 // fill takes what it needs out of rec, whose bytes start at phyOffset p.
 func (d *dispatchRecord) fill(rec *codec.Record, p PhyOffset, o *Options) {
+	d.from(rec, p)
+	d.setTagsCode(o)
+}
+
+func (d *dispatchRecord) from(rec *codec.Record, p PhyOffset) {
 	*d = dispatchRecord{
 		topic:          rec.Topic,
 		queueID:        rec.QueueID,
@@ -45,17 +92,21 @@ func (d *dispatchRecord) fill(rec *codec.Record, p PhyOffset, o *Options) {
 		sysFlag:        rec.SysFlag,
 		properties:     rec.Properties,
 	}
+}
+
+// setTagsCode computes what the ConsumeQueue entry says of the tags.
+func (d *dispatchRecord) setTagsCode(o *Options) {
 	if !d.consumable() {
 		return
 	}
-	if string(rec.Topic) == codec.ScheduleTopic {
+	if string(d.topic) == codec.ScheduleTopic {
 		// A level that is not positive or no number leaves the tag's hash, as in Java.
-		if level, err := strconv.Atoi(string(propertyValue(rec.Properties, delayPattern))); err == nil && level > 0 {
-			d.tagsCode = o.DelayTagsCode(level, rec.StoreTimestamp)
+		if level, err := strconv.Atoi(string(propertyValue(d.properties, delayPattern))); err == nil && level > 0 {
+			d.tagsCode = o.DelayTagsCode(level, d.storeTimestamp)
 			return
 		}
 	}
-	if tags := propertyValue(rec.Properties, tagsPattern); len(tags) > 0 {
+	if tags := propertyValue(d.properties, tagsPattern); len(tags) > 0 {
 		d.tagsCode = codec.TagsCode(tags)
 	}
 }
@@ -162,7 +213,7 @@ func (w *logWalker) enter() bool {
 	}
 }
 
-// next reads the record at w.at into d and moves on; false: everything before end is done. What cannot be a record is an
+// next reads the record at w.at into d, but for the tagsCode, and moves on; false: everything before end is done. What cannot be a record is an
 // error, and what is in its file by now is left out: there is no way to find the next record.
 func (w *logWalker) next(end PhyOffset, d *dispatchRecord) (bool, error) {
 	for w.at < end && w.enter() && w.at < end {
@@ -177,7 +228,12 @@ func (w *logWalker) next(end PhyOffset, d *dispatchRecord) (bool, error) {
 			continue
 		}
 		w.warm(pos, limit)
-		rec, err := codec.ParseRecord(w.mf.data()[pos:limit:limit], false)
+		b := w.mf.data()[pos:limit:limit]
+		if d.read(b, w.at) {
+			w.at += PhyOffset(d.size)
+			return true, nil
+		}
+		rec, err := codec.ParseRecord(b, false)
 		if err != nil {
 			bad := w.at
 			w.at = PhyOffset(w.mf.fileFrom + limit)
@@ -187,7 +243,7 @@ func (w *logWalker) next(end PhyOffset, d *dispatchRecord) (bool, error) {
 			w.at = fileEnd
 			continue
 		}
-		d.fill(&rec, w.at, w.o)
+		d.from(&rec, w.at)
 		w.at += PhyOffset(rec.TotalSize)
 		return true, nil
 	}

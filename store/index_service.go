@@ -66,16 +66,17 @@ type indexService struct {
 	// marksMoved: see consumeQueueTable.
 	marksMoved bool
 
-	position atomic.Int64 // indexedTo for those who must not wait for mu
-	walker   logWalker
-	keys     []indexKey
-	text     []byte
-	deadline time.Time // owned by run: set at the stop
-	signal   dirtySignal
-	pace     indexPace
-	started  bool
-	stop     chan struct{}
-	done     chan struct{}
+	position  atomic.Int64 // indexedTo for those who must not wait for mu
+	walker    logWalker
+	keys      []indexKey
+	topic     []byte // of the last key, and the hash of it with its '#'
+	topicHash int32
+	deadline  time.Time // owned by run: set at the stop
+	signal    dirtySignal
+	pace      indexPace
+	started   bool
+	stop      chan struct{}
+	done      chan struct{}
 }
 
 func newIndexService(o *Options, cl *commitLog, flags *runningFlags, checkpoint *storeCheckpoint,
@@ -306,8 +307,12 @@ func (x *indexService) addKeys(d *dispatchRecord) {
 }
 
 func (x *indexService) addKey(d *dispatchRecord, key []byte) {
-	x.text = append(append(append(x.text[:0], d.topic...), '#'), key...)
-	x.keys = append(x.keys, indexKey{indexHash(x.text), int64(d.phyOffset), d.storeTimestamp})
+	if string(d.topic) != string(x.topic) || x.topicHash == 0 {
+		x.topic = append(append(x.topic[:0], d.topic...), '#')
+		x.topicHash = codec.JavaHashBytes(x.topic)
+		x.topic = x.topic[:len(d.topic)]
+	}
+	x.keys = append(x.keys, indexKey{indexHashOn(x.topicHash, key), int64(d.phyOffset), d.storeTimestamp})
 }
 
 // eachKey ranges over the keys of a KEYS property.
@@ -328,8 +333,11 @@ func eachKey(keys []byte) func(yield func(key []byte) bool) {
 }
 
 // indexHash is the hash of "topic#key": Java's, made positive (Integer.MIN_VALUE becomes 0).
-func indexHash(text []byte) int32 {
-	h := codec.JavaHashBytes(text)
+func indexHash(text []byte) int32 { return indexHashOn(0, text) }
+
+// indexHashOn is indexHash of a text of which the beginning has the hash h.
+func indexHashOn(h int32, text []byte) int32 {
+	h = codec.JavaHashOn(h, text)
 	if h < 0 {
 		h = -h
 	}

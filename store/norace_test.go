@@ -5,6 +5,7 @@ package store
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +34,7 @@ func TestNoRaceTurnAllocatesNothing(t *testing.T) {
 	o := testOptions(vfs.NewMem(), "/store")
 	o.MappedFileSizeCommitLog = 64 << 20
 	o.MappedFileSizeConsumeQueue = 300000 * cqEntryBytes
+	o.FlushIntervalCommitLog, o.FlushIntervalConsumeQueue, o.MessageIndexEnable = time.Hour, time.Hour, false
 	s := openStore(t, o)
 	m := testMessage("Topic", 1, strings.Repeat("x", 1024))
 	m.Properties = []byte("KEYS\x01k\x02")

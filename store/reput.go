@@ -181,6 +181,7 @@ func (s *reputMessageService) writeEntries(end PhyOffset) error {
 			if !ok {
 				break
 			}
+			s.record.setTagsCode(s.o)
 			s.pending, s.walker.stay = true, true
 		}
 		if err := s.writeEntry(&s.record); err != nil {

@@ -17,6 +17,12 @@ func (c *Counter) Add(n int64) {
 	c.times.Add(1)
 }
 
+// AddMany counts so many events of size sum together.
+func (c *Counter) AddMany(sum, times int64) {
+	c.sum.Add(sum)
+	c.times.Add(times)
+}
+
 // Load is the sum since the start.
 func (c *Counter) Load() int64 { return c.sum.Load() }
 

@@ -192,6 +192,20 @@ func (p *TopicPut) Count(queueID int32, messages, sizeBytes int, latencyMillis i
 	}).Add(latencyMillis)
 }
 
+// CountTurn counts so many puts of one message each, of sizeBytes together; their latencies are counted by CountLatency.
+func (p *TopicPut) CountTurn(puts, sizeBytes int) {
+	p.once.Do(p.init)
+	p.nums.AddMany(int64(puts), int64(puts))
+	p.bytes.AddMany(int64(sizeBytes), int64(puts))
+}
+
+// CountLatency counts the latencies, together, of so many puts to a queue.
+func (p *TopicPut) CountLatency(queueID int32, puts int, latencyMillis int64) {
+	p.latency.at(queueID, func() *Counter {
+		return p.m.of(TopicPutLatency, join(strconv.Itoa(int(queueID)), p.topic), p.topic, "")
+	}).AddMany(latencyMillis, int64(puts))
+}
+
 // GroupGet counts what one group gets of one topic.
 type GroupGet struct {
 	m            *Manager
