@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"skylark/codec"
+	"skylark/internal/clock"
 	"skylark/internal/vfs"
 	"skylark/internal/vfs/errorfs"
 	"skylark/store"
@@ -295,3 +296,113 @@ func TestFullDisk(t *testing.T) {
 		f(t, "timerlog", errorfs.OpCreate|errorfs.OpTruncate|errorfs.OpOpenReadWrite|errorfs.OpWrite)
 	})
 }
+
+// A sync that failed: the files stand still, loudly, the messages go on; the next start does the rest, and nothing is lost.
+func TestFailedSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := newFS(t)
+		var broken atomic.Bool
+		s := open(t, setup{fs: errorfs.Wrap(mem, errorfs.Func(func(op errorfs.Op) error {
+			if broken.Load() && op.Kind == errorfs.OpSync && strings.Contains(op.Path, "timerlog") {
+				return errorfs.ErrInjected
+			}
+			return nil
+		}))})
+		s.put("before", 5*time.Second)
+		after(2 * time.Second)
+		broken.Store(true)
+		s.put("one", 5*time.Second)
+		s.put("two", time.Hour)
+		after(10 * time.Second)
+		broken.Store(false)
+		s.put("three", time.Second)
+		after(10 * time.Second)
+		require.Equal(t, []string{"before", "one", "three"}, s.delivered())
+		require.Contains(t, s.log.String(), "timer files not written")
+		require.LessOrEqual(t, strings.Count(s.log.String(), "timer files not written"), 2)
+		clone := mem.CrashClone(1)
+		s.Close()
+		require.NoError(t, s.store.Close())
+		require.Error(t, s.Save())
+		s.stopped = true
+		s = open(t, setup{fs: clone})
+		after(2 * time.Hour)
+		require.Len(t, counts(s.delivered()), 4)
+		s.stop()
+	})
+}
+
+// Files of the log go when their messages have expired in the CommitLog.
+func TestOldLogFilesAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := newFS(t)
+		var least atomic.Int64
+		s := open(t, setup{fs: fsys, under: func(st Store) Store { return &shortStore{Store: st, least: &least} }})
+		for i := range 45 { // ten to a file
+			s.put(fmt.Sprint("m", i), time.Duration(2+i)*time.Second)
+			after(time.Millisecond)
+		}
+		names := func() []string {
+			list, err := fsys.List("/data/timerlog")
+			require.NoError(t, err)
+			return list
+		}
+		after(20 * time.Second)
+		require.Len(t, names(), 5)
+		list, err := s.List("", time.Time{}, 1)
+		require.NoError(t, err)
+		least.Store(int64(list[0].PhyOffset))
+		after(35 * time.Second)
+		require.Less(t, len(names()), 5)
+		require.Equal(t, fmt.Sprintf("%020d", 4*testFile), names()[len(names())-1])
+		s.stop()
+		s = open(t, setup{fs: fsys})
+		after(time.Minute)
+		require.Len(t, s.delivered(), 45)
+		s.stop()
+	})
+}
+
+// shortStore says that the CommitLog begins later than it does.
+type shortStore struct {
+	Store
+	least *atomic.Int64
+}
+
+func (s *shortStore) MinPhyOffset() codec.PhyOffset { return codec.PhyOffset(s.least.Load()) }
+
+// The clock is set back: what was delivered does not come again, what is put then comes at its time.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := newFS(t)
+		c := &shiftedClock{Clock: clock.System}
+		s := open(t, setup{fs: fsys, clock: c})
+		s.put("one", 10*time.Second)
+		s.put("two", 20*time.Second)
+		after(12 * time.Second)
+		c.back.Store(int64(8 * time.Second))
+		m := s.message("three", 0)
+		m.Properties = props(codec.PropUniqKey, "three", codec.PropTimerDelaySec, "3")
+		s.must(m)
+		after(2900 * time.Millisecond)
+		require.Equal(t, []string{"one"}, s.delivered())
+		after(1100 * time.Millisecond)
+		require.Equal(t, []string{"one", "three"}, s.delivered())
+		after(15 * time.Second)
+		require.Equal(t, []string{"one", "three", "two"}, s.delivered())
+		c.back.Store(int64(time.Minute))
+		s.stop()
+		s = open(t, setup{fs: fsys, clock: c})
+		after(2 * time.Minute)
+		require.Len(t, s.delivered(), 3)
+		s.stop()
+	})
+}
+
+type shiftedClock struct {
+	clock.Clock
+	back atomic.Int64
+}
+
+func (c *shiftedClock) Now() time.Time { return c.Clock.Now().Add(-time.Duration(c.back.Load())) }
+func (c *shiftedClock) Millis() int64  { return c.Now().UnixMilli() }

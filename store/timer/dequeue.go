@@ -33,9 +33,6 @@ type item struct {
 func (s *TimerMessageStore) dequeue(live *Live, due int64) (busy bool, err error) {
 	s.mu.Lock()
 	s.writeTime = due
-	if s.cur == nil && s.readTime > due && !live.StopDequeue { // the clock was set back; what was delivered is not there
-		s.readTime = due
-	}
 	s.mu.Unlock()
 	if live.StopDequeue {
 		return false, nil

@@ -58,6 +58,7 @@ type setup struct {
 	live   Live
 	window int
 	slots  int64
+	step   time.Duration // 0 = 1 s
 	clock  clock.Clock
 	logMax int64 // bytes of a CommitLog file
 	file   int64 // bytes of a TimerLog file
@@ -129,7 +130,7 @@ func prepare(t *testing.T, o setup) *system {
 		o.slots = testSlots
 	}
 	opts := Options{RootDir: "/data", FS: o.fs, Store: st, MappedFileSizeCommitLog: so.MappedFileSizeCommitLog,
-		MappedFileSizeTimerLog: o.file, RollWindowSlot: o.window, Clock: o.clock, Live: func() Live { return o.live },
+		MappedFileSizeTimerLog: o.file, RollWindowSlot: o.window, Precision: o.step, Clock: o.clock, Live: func() Live { return o.live },
 		Log: slog.New(slog.NewTextHandler(s.log, nil)), Delivered: func(d Delivery) { s.sent = append(s.sent, d) }}
 	opts.private.slots = o.slots
 	s.TimerMessageStore = New(opts)

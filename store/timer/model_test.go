@@ -38,7 +38,8 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &model{t: t, fs: newFS(t)}
-			m.o = setup{window: rapid.IntRange(2, 40).Draw(rt, "window"),
+			m.o = setup{window: rapid.IntRange(2, 200).Draw(rt, "window"),
+				step:  rapid.SampledFrom([]time.Duration{100, 250, 1000}).Draw(rt, "step") * time.Millisecond,
 				async: time.Duration(rapid.IntRange(1, 4000).Draw(rt, "flush")) * time.Millisecond}
 			m.open()
 			for range rapid.IntRange(1, 20).Draw(rt, "ops") {
@@ -83,7 +84,7 @@ func (m *model) pause(millis int) {
 }
 
 func (m *model) put(d time.Duration) {
-	p := &pending{name: fmt.Sprint("m", len(m.all)), due: time.Now().Add(d)}
+	p := &pending{name: fmt.Sprint("m", len(m.all)), due: time.Now().Add(max(d, 0))}
 	p.stored = m.s.put(p.name, d)
 	synctest.Wait()
 	m.all = append(m.all, p)
@@ -140,7 +141,7 @@ func (m *model) check() {
 
 // latest is when a message has to be there: a step after its time, or when the broker is back.
 func (m *model) latest(due time.Time) time.Time {
-	at := due.Add(time.Second)
+	at := due.Add(m.o.step)
 	for i := 0; i < len(m.down); i += 2 {
 		if !at.Before(m.down[i]) && at.Before(m.down[i+1]) {
 			at = m.down[i+1]

@@ -280,6 +280,7 @@ func (s *TimerMessageStore) turn() time.Duration {
 			}
 			s.retryAt = 0
 		}
+		s.setBack(s.floor(now))
 		live := s.o.Live()
 		more, err := s.enqueue(&live)
 		if err == nil {
@@ -302,6 +303,20 @@ func (s *TimerMessageStore) turn() time.Duration {
 			s.forgetOverdue(now)
 			return s.idleFor(&live)
 		}
+	}
+}
+
+// setBack follows a clock that was set back: slots from now on are not due any more. Those that have been delivered are
+// empty, so nothing comes twice.
+func (s *TimerMessageStore) setBack(now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now >= s.writeTime {
+		return
+	}
+	s.writeTime = now
+	if s.cur == nil && s.readTime > now {
+		s.readTime = now
 	}
 }
 
