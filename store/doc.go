@@ -16,7 +16,8 @@
 //
 // # Durability
 //
-// A record is stored when it is in the mapping of its file: a crash of the process cannot take it. It survives a power
+// A record is stored when it is in the mapping of its file: a crash of the process cannot take it. With a transient store
+// pool (TransientStorePoolEnable) it is in a write buffer first, and readers see it after its commit. It survives a power
 // cut once it is flushed: with SYNC_FLUSH that is before Durable says so (and before consumers see it), with ASYNC_FLUSH
 // within FlushCommitLogThoroughInterval. A flush that fails makes the store read-only and is never repeated. Queues and
 // index are built from the log, behind it, and rebuilt from it when they are lost.
@@ -25,7 +26,8 @@
 //
 //	AllocateMappedFileService  makes the next log file
 //	populateAheadService       faults pages in ahead of the writer
-//	GroupCommitService or FlushRealTimeService   flush the log
+//	CommitRealTimeService      write buffers → log files, with a pool and ASYNC_FLUSH
+//	GroupCommitService or FlushRealTimeService   flush the log; the first commits as well
 //	ReputMessageService        log → ConsumeQueues, then Listener.Arrived
 //	indexService               log → IndexFiles, behind the queues
 //	FlushConsumeQueueService, checkpointService   flush the queues and the checkpoint
@@ -36,7 +38,7 @@
 // # Locks, in the order in which they are taken
 //
 //	MessageStore.stateMu → consumeQueueTable.writeMu → commitLog.putLock → consumeQueueTable.createMu
-//	→ mappedFileQueue.mu; mappedFileQueue.flushMu, groupCommitService.mu and storeCheckpoint.mu stand alone.
+//	→ mappedFileQueue.mu; mappedFileQueue.commitMu and flushMu, groupCommitService.mu and storeCheckpoint.mu stand alone.
 //
 // Every byte goes through internal/vfs, and every wait for time through internal/clock.
 package store
