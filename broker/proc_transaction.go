@@ -32,32 +32,33 @@ func (p *EndTransactionProcessor) end(r *rpc.Request) bool {
 		r.ReplyError(codec.RespSlaveNotAvailable, "this broker is a slave")
 		return true
 	}
-	var h codec.EndTransactionRequestHeader
-	if !r.Decode(&h, codec.RespInvalidParameter) {
+	var h codec.EndTransactionHeader
+	if err := h.Decode(r.Cmd); err != nil {
+		r.ReplyError(codec.RespInvalidParameter, err.Error())
 		return true
 	}
 	switch h.CommitOrRollback {
 	case codec.SysFlagTransactionCommit, codec.SysFlagTransactionRollback:
 	default: // no answer, as Java: the transaction stays open
 		b.transactions.Unknown(h.TranStateTableOffset)
-		b.log.Debug("transaction stays open", "group", h.ProducerGroup, "msgId", h.MsgID, "state", h.CommitOrRollback,
-			"fromCheck", h.FromTransactionCheck, "remote", r.Conn().RemoteAddr(), "remark", r.Cmd.Remark)
+		b.log.Debug("transaction stays open", "group", string(h.ProducerGroup), "msgId", string(h.MsgID), "state",
+			h.CommitOrRollback, "fromCheck", h.FromTransactionCheck, "remote", r.Conn().RemoteAddr(), "remark", r.Cmd.Remark)
 		return true
 	}
-	e := transaction.End{Group: []byte(h.ProducerGroup), QueueOffset: h.TranStateTableOffset, PhyOffset: h.CommitLogOffset,
+	e := transaction.End{Group: h.ProducerGroup, QueueOffset: h.TranStateTableOffset, PhyOffset: h.CommitLogOffset,
 		Commit: h.CommitOrRollback == codec.SysFlagTransactionCommit, FromCheck: h.FromTransactionCheck, OnLoop: r.OnLoop()}
 	put, served, err := b.transactions.End(&e)
 	switch {
 	case !served:
 		return false
 	case err != nil:
-		b.log.Debug("transaction not ended", "group", h.ProducerGroup, "msgId", h.MsgID, "phyOffset",
+		b.log.Debug("transaction not ended", "group", string(h.ProducerGroup), "msgId", string(h.MsgID), "phyOffset",
 			int64(h.CommitLogOffset), "queueOffset", int64(h.TranStateTableOffset), "remote", r.Conn().RemoteAddr(),
 			"error", err)
 		b.replyTransactionError(r, err)
 	case put.Status != store.PutOK:
 		code, remark := putError(&put)
-		b.log.Warn("transaction not ended", "group", h.ProducerGroup, "msgId", h.MsgID, "code", code, "remark", remark)
+		b.log.Warn("transaction not ended", "group", string(h.ProducerGroup), "msgId", string(h.MsgID), "code", code, "remark", remark)
 		r.ReplyError(code, remark)
 	case b.syncDurability():
 		b.replyDurable(r, put.EndOffset) // also oneway: somebody has to ask for the flush

@@ -102,11 +102,16 @@ func (h *half) target() (topic string, queueID int32, err error) {
 	if len(h.realTopic) == 0 {
 		return "", 0, fmt.Errorf("the property %s is missing", codec.PropRealTopic)
 	}
+	queueID, err = h.queueID()
+	return string(h.realTopic), queueID, err
+}
+
+func (h *half) queueID() (int32, error) {
 	id, err := strconv.ParseInt(string(h.realQueue), 10, 32)
 	if err != nil || id < 0 {
-		return "", 0, fmt.Errorf("the property %s is %q", codec.PropRealQueueID, h.realQueue)
+		return 0, fmt.Errorf("the property %s is %q", codec.PropRealQueueID, h.realQueue)
 	}
-	return string(h.realTopic), int32(id), nil
+	return int32(id), nil
 }
 
 // immunityMillis is CHECK_IMMUNITY_TIME_IN_SECONDS in ms; without a usable one it is the timeout.
@@ -120,31 +125,35 @@ func (h *half) immunityMillis(timeoutMillis int64) int64 {
 
 // final makes the message that consumers see (Java endMessageTransaction): the properties as they are in the half
 // message, its real topic and queue among them. A delay level or a timer takes effect now; the status is the timer's.
-func final(rec *codec.Record, h *half, props []byte, o *Options) (m codec.Message, status store.PutStatus, err error) {
-	topic, queueID, err := h.target()
+// topic is the real one.
+func final(m *codec.Message, topic string, rec *codec.Record, h *half, b *scratch, o *Options) (store.PutStatus, error) {
+	queueID, err := h.queueID()
 	if err != nil {
-		return m, store.MessageIllegal, err
+		return store.MessageIllegal, err
 	}
-	m = message(rec)
+	*m = message(rec)
 	m.Topic, m.QueueID = topic, queueID
 	m.SysFlag = rec.SysFlag&^codec.SysFlagTransactionMask | codec.SysFlagTransactionCommit
 	m.PreparedTransactionOffset = rec.PhyOffset
 	if h.copied {
-		m.Properties = codec.RemoveProperty(props[:0], m.Properties, codec.PropTransPreparedQueueOffset)
+		b.props = codec.RemoveProperty(b.props[:0], m.Properties, codec.PropTransPreparedQueueOffset)
+		m.Properties = b.props
 	}
-	level, err := strconv.Atoi(string(h.delay))
-	delayed := err == nil && level > 0
+	level := 0
+	if h.delay != nil {
+		level, _ = strconv.Atoi(string(h.delay))
+	}
+	delayed := level > 0
 	if delayed || h.timed {
 		m.Properties = codec.RemoveProperty(nil, m.Properties, codec.PropTransactionPrepared)
 	}
 	switch {
 	case delayed:
-		o.Delay(&m, level)
+		o.Delay(m, level)
 	case h.timed:
-		status, err = o.Timed(&m)
-		return m, status, err
+		return o.Timed(m)
 	}
-	return m, store.PutOK, nil
+	return store.PutOK, nil
 }
 
 // message is the record as a message to put again; body and properties are the record's.

@@ -36,11 +36,16 @@ type End struct {
 }
 
 // scratch are the buffers of one End.
-type scratch struct{ rec, props []byte }
+type scratch struct {
+	rec, props []byte
+	msg        codec.Message
+	put        store.PutResult
+}
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
 func (b *scratch) release() {
+	b.msg, b.put = codec.Message{}, store.PutResult{}
 	if cap(b.rec)+cap(b.props) <= maxKeptBuffer {
 		scratches.Put(b)
 	}
@@ -168,10 +173,10 @@ func (s *TransactionalMessageService) release(tx *transaction) {
 
 // commit puts the message that consumers see. The op message follows in a batch.
 func (s *TransactionalMessageService) commit(tx *transaction, rec *codec.Record, h *half, b *scratch) store.PutResult {
-	m, status, err := final(rec, h, b.props, &s.o)
-	put := store.PutResult{Status: status, Err: err}
-	if status == store.PutOK {
-		put = s.o.Store.Append(&m)
+	put := &b.put
+	put.Status, put.Err = final(&b.msg, tx.topic, rec, h, b, &s.o)
+	if put.Status == store.PutOK {
+		*put = s.o.Store.Append(&b.msg)
 	}
 	ok := put.Status == store.PutOK
 	s.t.mu.Lock()
@@ -186,9 +191,9 @@ func (s *TransactionalMessageService) commit(tx *transaction, rec *codec.Record,
 	if ok {
 		s.stats.committed.Add(1)
 		s.counts.add(tx.topic, -1)
-		s.o.Stored(&m, &put)
+		s.o.Stored(&b.msg, put)
 	}
-	return put
+	return *put
 }
 
 // rollBack writes the op message at once: it is all that tells of a rollback.
