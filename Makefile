@@ -8,6 +8,9 @@ GOFLAGS_ALL = -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 PKGS    ?= ./...
 DATA    ?= data
 FUZZTIME ?= 10s
+# the event loops of the interop scenarios: auto, io_uring, epoll or std
+REACTOR ?= auto
+export REACTOR
 OUT     ?= bench/results/latest
 SRC     := $(shell find . -name '*.go' -not -path './test/interop/.work/*' 2>/dev/null) go.mod go.sum
 

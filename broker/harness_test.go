@@ -2,8 +2,10 @@ package broker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +21,7 @@ import (
 	"skylark/config"
 	"skylark/internal/vfs"
 	"skylark/reactor"
-	"skylark/reactor/gnet"
+	"skylark/reactor/engines"
 	"skylark/reactor/mem"
 )
 
@@ -95,7 +97,7 @@ func tryStart(t testing.TB, s setup) (*testBroker, error) {
 	tb := &testBroker{t: t, s: s, log: &logBuffer{}}
 	o := Options{Config: set, FS: s.fs, Dialer: s.namesrv, Listen: []string{"127.0.0.1:0", "127.0.0.1:0"},
 		Log:       slog.New(slog.NewTextHandler(tb.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		NewEngine: func(o reactor.Options) reactor.Engine { return gnet.New(o) }}
+		NewEngine: engines.ByName(cmp.Or(os.Getenv("SKYLARK_REACTOR"), "epoll"), slog.Default())}
 	if s.engine != nil {
 		o.NewEngine = s.engine
 	}

@@ -15,12 +15,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"skylark/config"
-	"skylark/reactor/gnet"
+	"skylark/reactor/engines"
 	"skylark/standalone"
 )
 
@@ -46,6 +47,9 @@ func WithDir(dir string) Option { return func(s *settings) { s.dir = dir } }
 // WithLog writes the system's log to the test's.
 func WithLog() Option { return func(s *settings) { s.log = true } }
 
+// reactorEnv runs all systems on another engine than epoll: io_uring or std. The key reactor does so for one.
+const reactorEnv = "SKYLARK_REACTOR"
+
 // stopTimeout bounds the stop at the test's end.
 const stopTimeout = 20 * time.Second
 
@@ -55,7 +59,10 @@ func Start(t testing.TB, options ...Option) *System {
 	// Small files: a test writes little, and real space is allocated for them.
 	s := settings{props: map[string]string{"brokerName": "broker-a", "brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1",
 		"mappedFileSizeCommitLog": "16777216", "mappedFileSizeConsumeQueue": "60000", "maxHashSlotNum": "10000",
-		"maxIndexNum": "40000", "diskMaxUsedSpaceRatio": "95"}}
+		"maxIndexNum": "40000", "diskMaxUsedSpaceRatio": "95", "reactor": "epoll"}}
+	if name := os.Getenv(reactorEnv); name != "" {
+		s.props["reactor"] = name
+	}
 	for _, o := range options {
 		o(&s)
 	}
@@ -72,7 +79,7 @@ func Start(t testing.TB, options ...Option) *System {
 		log = slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	}
 	sys, err := standalone.Start(standalone.Options{Namesrv: ns, Broker: broker, NamesrvListen: []string{"127.0.0.1:0"},
-		BrokerListen: []string{"127.0.0.1:0"}, NewEngine: gnet.New, Log: log})
+		BrokerListen: []string{"127.0.0.1:0"}, NewEngine: engines.ByName(broker.Own().Reactor, log), Log: log})
 	if err != nil {
 		t.Fatalf("skylarktest: %v", err)
 	}

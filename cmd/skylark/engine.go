@@ -1,71 +1,14 @@
 package main
 
 import (
-	"context"
 	"log/slog"
-	"os"
-	"runtime"
-	"sync"
 
 	"skylark/config"
 	"skylark/reactor"
-	"skylark/reactor/gnet"
-	"skylark/reactor/std"
+	"skylark/reactor/engines"
 )
 
-// ring is the io_uring engine of this build.
-type ring struct {
-	make  func(reactor.Options) reactor.Engine
-	probe func() error // why this kernel or container does not let it run
-	auto  bool         // reactor=auto takes it (docs/performance.md "Event loops")
-}
-
-// engines picks the event loops by the key reactor. auto takes the fastest that works here; what does not work is
-// replaced by epoll (kqueue where there is none) with a line in the log, it is never an error.
-func engines(set *config.Set, log *slog.Logger) func(reactor.Options) reactor.Engine {
-	return pick(set.Own().Reactor, uring, log)
-}
-
-// pick is engines with the io_uring engine given, nil for a build without one.
-func pick(name string, r *ring, log *slog.Logger) func(reactor.Options) reactor.Engine {
-	switch {
-	case name == "std":
-		return std.New
-	case name == "io_uring" && r == nil:
-		log.Warn("reactor=io_uring is not part of this build, epoll is used")
-	case name == "io_uring", name == "auto" && r != nil && r.auto:
-		err := r.probe()
-		if err == nil {
-			return withSpareProc(r.make)
-		}
-		level := slog.LevelInfo
-		if name == "io_uring" {
-			level = slog.LevelWarn
-		}
-		log.Log(context.Background(), level, "io_uring does not work here, epoll is used", "reactor", name, "error", err)
-	}
-	return gnet.New
-}
-
-// spareProc raises GOMAXPROCS once, and remembers what it was.
-var spareProc = sync.OnceValue(func() (was int) {
-	was = runtime.GOMAXPROCS(0)
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(was + 1)
-	}
-	return was
-})
-
-// withSpareProc gives the process one P more than it has CPUs. A loop that waits in its ring keeps its P until the
-// runtime's monitor takes it away, 20 µs later or much more, and a goroutine the loop has just woken waits with it. With
-// a P to spare it runs at once on another thread. Measured with 2 loops on 2 CPUs: CPU a message 18 % less end to end
-// (W7) and 13 % less at 1 x 1 (W3); epoll, whose loops run such goroutines themselves before they wait, gains 10 % and
-// nothing. Loops are still counted by CPUs.
-func withSpareProc(make func(reactor.Options) reactor.Engine) func(reactor.Options) reactor.Engine {
-	return func(o reactor.Options) reactor.Engine {
-		if was := spareProc(); o.Loops <= 0 {
-			o.Loops = min(was, reactor.DefaultMaxLoops)
-		}
-		return make(o)
-	}
+// newEngine makes the event loops that the key reactor names.
+func newEngine(set *config.Set, log *slog.Logger) func(reactor.Options) reactor.Engine {
+	return engines.ByName(set.Own().Reactor, log)
 }

@@ -127,7 +127,7 @@ func runBroker(args []string) error {
 		return err
 	}
 	defer end()
-	b, err := broker.New(broker.Options{Config: set, NewEngine: engines(set, log), Log: log})
+	b, err := broker.New(broker.Options{Config: set, NewEngine: newEngine(set, log), Log: log})
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func runNamesrv(args []string) error {
 		return err
 	}
 	defer end()
-	ns, err := namesrv.New(namesrv.Options{Config: set, ConfigFile: f.file, NewEngine: engines(set, log), Log: log})
+	ns, err := namesrv.New(namesrv.Options{Config: set, ConfigFile: f.file, NewEngine: newEngine(set, log), Log: log})
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func runStandalone(args []string) error {
 		return err
 	}
 	defer end()
-	sys, err := standalone.Start(standalone.Options{Namesrv: ns, Broker: set, NewEngine: engines(set, log), Log: log})
+	sys, err := standalone.Start(standalone.Options{Namesrv: ns, Broker: set, NewEngine: newEngine(set, log), Log: log})
 	if err != nil {
 		return err
 	}

@@ -139,6 +139,9 @@ func (d *directory) skylarkConf(t *testing.T, port int) string {
 	maps.Copy(props, map[string]string{"brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1", "bindAddress": "127.0.0.1",
 		"listenPort": strconv.Itoa(port), "haListenPort": strconv.Itoa(port + 1),
 		"storePathRootDir": d.store(), "storePathCommitLog": d.store("commitlog")})
+	if name := os.Getenv("REACTOR"); name != "" {
+		props["reactor"] = name
+	}
 	var text strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(props)) {
 		fmt.Fprintf(&text, "%s=%s\n", k, props[k])

@@ -127,6 +127,9 @@ func startSkylark(t *testing.T, w *work, sys *system) string {
 	nsPort, brokerPort := ports(t)
 	name := "broker-" + w.runID
 	text := brokerProperties + "brokerName=" + name + "\nlistenPort=" + strconv.Itoa(brokerPort) + "\n"
+	if name := os.Getenv("REACTOR"); name != "" {
+		text += "reactor=" + name + "\n"
+	}
 	require.NoError(t, os.WriteFile(conf, []byte(text), 0o644))
 	require.NoError(t, os.WriteFile(nsConf, []byte("orderMessageEnable=true\n"), 0o644))
 	sys.namesrv = "127.0.0.1:" + strconv.Itoa(nsPort)

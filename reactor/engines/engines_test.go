@@ -1,4 +1,4 @@
-package main
+package engines
 
 import (
 	"bytes"
@@ -40,6 +40,7 @@ func TestPick(t *testing.T) {
 	f("auto", nil, epoll, "")
 	f("auto", newRing(false, nil), epoll, "")
 	f("auto", newRing(true, nil), "mem", "")
+	f("", newRing(true, nil), "mem", "")
 	f("auto", newRing(true, forbidden), epoll, "level=INFO")
 	f("io_uring", nil, epoll, "not part of this build")
 	f("io_uring", newRing(false, nil), "mem", "")

@@ -1,6 +1,6 @@
 //go:build iouring && linux
 
-package main
+package engines
 
 import engine "skylark/reactor/uring"
 

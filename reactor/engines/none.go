@@ -1,6 +1,6 @@
 //go:build !iouring || !linux
 
-package main
+package engines
 
 // uring is nil: the engine is compiled with the tag iouring.
 var uring *ring
