@@ -239,6 +239,7 @@ func TestMessagePathsAllocateNothing(t *testing.T) {
 		return sendRequest("T", i%4, benchProps, data)
 	})...)
 	f("delayed", "", 2.1, topic, sendRequest("T", 0, benchProps+"\x02DELAY\x0118", data))
+	f("timer", "", 4.1, topic, sendRequest("T", 0, benchProps+"\x02TIMER_DELAY_SEC\x013600", data))
 	f("pull", "", 0, messages, pullRequest("g", "T", 0, 0, 0))
 	f("pull binary", "", 0, messages, binary(pullRequest("g", "T", 0, 0, 0)))
 	f("pull by tag", "", 0, messages, pullWith("g", "T", 0, 0, func(h *codec.PullMessageHeader) {

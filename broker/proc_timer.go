@@ -101,7 +101,12 @@ func (p *SendMessageProcessor) specialTimed(r *rpc.Request, st *sendTurn) bool {
 // into its slot, so that the recall gets into the same one.
 func recallHandle(topicName, brokerName string, out, uniqKey []byte) []byte {
 	at, _ := strconv.ParseInt(string(out), 10, 64)
-	text := fmt.Appendf(nil, "v1 %s %s %d %s", topicName, brokerName, at+1, uniqKey)
+	var buf [512]byte // enough for most; text grows out of it else
+	text := append(buf[:0], "v1 "...)
+	text = append(append(text, topicName...), ' ')
+	text = append(append(text, brokerName...), ' ')
+	text = append(strconv.AppendInt(text, at+1, 10), ' ')
+	text = append(text, uniqKey...)
 	return base64.URLEncoding.AppendEncode(nil, text)
 }
 

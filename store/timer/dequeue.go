@@ -121,8 +121,10 @@ func (s *TimerMessageStore) collect(r *slotRun, last int64) error {
 	var recalls []codec.PhyOffset
 	for pos := last; pos != none && pos > r.last; {
 		u, err := s.units.back(pos)
-		if errors.Is(err, store.ErrNotFound) || store.IsCorrupt(err) || err == nil && (s.floor(u.due) != r.time || u.prev >= pos) {
-			s.o.Log.Error("timer log is damaged, messages of a slot may be lost", "slot", r.time, "position", pos, "error", err)
+		wrong := err == nil && (s.floor(u.due) != r.time || u.prev >= pos)
+		if wrong || errors.Is(err, store.ErrNotFound) || store.IsCorrupt(err) {
+			s.o.Log.Error("timer log is damaged, messages of a slot may be lost", "slot", r.time, "position", pos,
+				"error", err)
 			break
 		}
 		if err != nil {
@@ -325,10 +327,10 @@ func (s *TimerMessageStore) left(topic string, change int64, end codec.PhyOffset
 	s.setDirty()
 }
 
-// original makes the message that leaves the wheel, valid until the next call, with the times of its way. REAL_TOPIC and REAL_QID stay among the
-// properties: Java's consumers see them too. times is how often it has rolled.
-func (s *TimerMessageStore) original(rec *codec.Record, topic string, enqueue int64, rolls bool) (m *codec.Message, times int,
-	err error) {
+// original makes the message that leaves the wheel, valid until the next call, with the times of its way. REAL_TOPIC and
+// REAL_QID stay among the properties: Java's consumers see them too. times is how often it has rolled.
+func (s *TimerMessageStore) original(rec *codec.Record, topic string, enqueue int64, rolls bool) (m *codec.Message,
+	times int, err error) {
 	queue, _ := rec.Property(codec.PropRealQueueID)
 	queueID, parseErr := strconv.ParseInt(string(queue), 10, 32)
 	if parseErr != nil || queueID < 0 {

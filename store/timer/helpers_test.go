@@ -130,8 +130,9 @@ func prepare(t *testing.T, o setup) *system {
 		o.slots = testSlots
 	}
 	opts := Options{RootDir: "/data", FS: o.fs, Store: st, MappedFileSizeCommitLog: so.MappedFileSizeCommitLog,
-		MappedFileSizeTimerLog: o.file, RollWindowSlot: o.window, Precision: o.step, Clock: o.clock, Live: func() Live { return o.live },
-		Log: slog.New(slog.NewTextHandler(s.log, nil)), Delivered: func(d Delivery) { s.sent = append(s.sent, d) }}
+		MappedFileSizeTimerLog: o.file, RollWindowSlot: o.window, Precision: o.step, Clock: o.clock,
+		Live: func() Live { return o.live },
+		Log:  slog.New(slog.NewTextHandler(s.log, nil)), Delivered: func(d Delivery) { s.sent = append(s.sent, d) }}
 	opts.private.slots = o.slots
 	s.TimerMessageStore = New(opts)
 	require.NoError(t, s.store.Start())

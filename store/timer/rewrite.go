@@ -70,7 +70,8 @@ func (s *TimerMessageStore) Rewrite(m *codec.Message) (store.PutStatus, error) {
 	}
 	props := make([]byte, 0, len(m.Properties)+len(m.Topic)+64)
 	props = codec.RemoveProperty(props, m.Properties, codec.PropRealTopic, codec.PropRealQueueID)
-	props = codec.AppendProperty(props, codec.PropTimerOutMs, strconv.FormatInt(out, 10))
+	var digits [20]byte
+	props = codec.AppendProperty(props, codec.PropTimerOutMs, strconv.AppendInt(digits[:0], out, 10))
 	props = codec.AppendProperty(props, codec.PropRealTopic, m.Topic)
 	props = codec.AppendProperty(props, codec.PropRealQueueID, strconv.Itoa(int(m.QueueID)))
 	if n := len(props) + maxAddedBytes; n > math.MaxInt16 {
