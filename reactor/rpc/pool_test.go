@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"skylark/codec"
+	"skylark/internal/clock"
+	"skylark/internal/latency"
 )
 
 // gated makes a server with one pool whose workers wait at a gate.
@@ -114,6 +116,30 @@ func TestTimeoutInQueue(t *testing.T) {
 		for _, a := range sent {
 			require.Zero(t, a.Code)
 		}
+	})
+}
+
+// The refusal says in which stage the workers hang.
+func TestTimeoutNamesTheStage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.SetLatency(latency.NewRecorder(clock.System, 0))
+		p := s.NewPool(PoolOptions{Name: "pull", Workers: 1, Capacity: 10, MaxWait: 200 * time.Millisecond})
+		defer s.Close()
+		s.Register(Route{Code: codePool, Pool: p, Class: latency.Pull, Processor: ProcessorFunc(func(r *Request) {
+			r.Turn().Span().Enter(latency.Read)
+			time.Sleep(time.Second)
+			r.OK()
+		})})
+		c := newConn()
+		turn(t, s, c, request(codePool, 1))
+		synctest.Wait()
+		turn(t, s, c, request(codePool, 2))
+		time.Sleep(250 * time.Millisecond)
+		synctest.Wait()
+		sent, _ := c.take()
+		require.Equal(t, []int32{2}, opaques(sent))
+		require.Contains(t, sent[0].Remark, "with request 11 (read)")
 	})
 }
 

@@ -181,7 +181,12 @@ func (s *Server) OnFrames(c reactor.Conn, frames []codec.Frame, out *reactor.Out
 	}
 	t.end()
 	t.submitUnits()
-	out.OnSent(t) // ends the turn
+	t.span.Enter(latency.Write)
+	if out.Empty() {
+		t.Sent()
+	} else {
+		out.OnSent(t) // ends the turn
+	}
 }
 
 // dispatch serves one decoded request of a loop turn or queues it.
