@@ -58,7 +58,8 @@ func (p *EndTransactionProcessor) end(r *rpc.Request) bool {
 		b.replyTransactionError(r, err)
 	case put.Status != store.PutOK:
 		code, remark := putError(&put)
-		b.log.Warn("transaction not ended", "group", string(h.ProducerGroup), "msgId", string(h.MsgID), "code", code, "remark", remark)
+		b.log.Warn("transaction not ended", "group", string(h.ProducerGroup), "msgId", string(h.MsgID), "code", code,
+			"remark", remark)
 		r.ReplyError(code, remark)
 	case b.syncDurability():
 		b.replyDurable(r, put.EndOffset) // also oneway: somebody has to ask for the flush

@@ -59,8 +59,8 @@ func (r *relay) transactions() {
 		}
 		want := p.expected()
 		require.Equal(r.t, want, p.seen(), "%s: what consumers of %s see", l, topicTx)
-		if leg.kind == java53 { // a kill would lose what Java keeps in memory
-			time.Sleep(2500 * time.Millisecond)
+		if l.java() { // a kill would lose what it keeps in memory
+			p.awaitAsked(3)
 		}
 		p.client.Close()
 		if leg.end == clean {
@@ -166,10 +166,25 @@ func (p *txProducer) write() (ended int) {
 	return ended - txOpen
 }
 
+// awaitAsked waits for n rounds of checks: until the transactions that this life leaves open were asked about so often.
+func (p *txProducer) awaitAsked(n int) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for i := range txOpen {
+			if p.asked[txName(p.l.number, "open", i)] < n {
+				return false
+			}
+		}
+		return true
+	}, 30*time.Second, 50*time.Millisecond, "%s: asked about %v", p.l, p.asked)
+}
+
 // requireAskedOnly checks that no question was about a transaction that had been ended.
 func (p *txProducer) requireAskedOnly(open []string) {
 	p.t.Helper()
-	time.Sleep(4500 * time.Millisecond) // the timeout and a round
+	p.awaitAsked(1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name := range p.asked {
