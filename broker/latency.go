@@ -14,7 +14,8 @@ import (
 func (b *Broker) makeLatency() {
 	b.latency = latency.NewRecorder(b.clock, 0)
 	b.setSlowAfter()
-	b.slow = latency.NewSlowRequestService(b.latency, b.log, sinceLast())
+	b.slow = latency.NewSlowRequestService(b.latency, b.log,
+		latency.Context{Line: goruntime.Pressure, Minute: sinceLast()})
 	b.server.SetLatency(b.latency)
 }
 
@@ -26,7 +27,7 @@ func sinceLast() func() []slog.Attr {
 		since := *now
 		since.Sub(last)
 		last = now
-		return since.Attrs()
+		return append(since.Attrs(), goruntime.Pressure()...)
 	}
 }
 

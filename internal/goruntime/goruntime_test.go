@@ -128,6 +128,19 @@ func TestContainerMemory(t *testing.T) {
 		"sys/fs/cgroup/memory/a/memory.limit_in_bytes": "9223372036854771712\n"})
 }
 
+func TestPressure(t *testing.T) {
+	dir := t.TempDir()
+	require.Empty(t, pressure(dir))
+	f := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	f("cpu", "some avg10=95.55 avg60=95.81 avg300=96.29 total=9699974391\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+	f("io", "nothing of the kind\n")
+	f("memory", "some avg10=0.00 avg60=0.00 avg300=0.36 total=42463053\n")
+	require.Equal(t, []slog.Attr{slog.String("pressure", "cpu=95% memory=0%")}, pressure(dir))
+	Pressure()
+}
+
 func TestReport(t *testing.T) {
 	before := Read()
 	runtime.GC()

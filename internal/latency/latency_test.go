@@ -289,9 +289,9 @@ func TestSlowRequestService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
 		r := NewRecorder(clock.System, 200*time.Millisecond)
-		s := NewSlowRequestService(r, slog.New(slog.NewTextHandler(&out, nil)), func() []slog.Attr {
-			return []slog.Attr{slog.String("gcPauseMax", "90µs")}
-		})
+		s := NewSlowRequestService(r, slog.New(slog.NewTextHandler(&out, nil)), Context{
+			Line:   func() []slog.Attr { return []slog.Attr{slog.String("pressure", "cpu=96%")} },
+			Minute: func() []slog.Attr { return []slog.Attr{slog.String("gcPauseMax", "90µs")} }})
 		s.Start()
 		for range 12 {
 			slow(r, "T")
@@ -300,7 +300,7 @@ func TestSlowRequestService(t *testing.T) {
 		text := out.take()
 		require.Equal(t, maxSlowLines, strings.Count(text, "slow request"))
 		require.Contains(t, text, `msg="slow request" remote=10.0.0.7:4711 code=310 class=send topic=T queueId=2 `+
-			`total=300ms stages="append=300ms" requests=1 queueDepth=0 notLogged=0`)
+			`total=300ms stages="append=300ms" requests=1 queueDepth=0 notLogged=0 pressure="cpu=96%"`)
 		info := map[string]string{}
 		s.RuntimeInfo(info)
 		require.Equal(t, "12", info["slowRequests"])
@@ -337,7 +337,7 @@ func TestManySlowOnes(t *testing.T) {
 			slow(r, "T")
 		}
 		require.EqualValues(t, 5, r.notTaken.Load())
-		s := NewSlowRequestService(r, slog.New(slog.NewTextHandler(&out, nil)), nil)
+		s := NewSlowRequestService(r, slog.New(slog.NewTextHandler(&out, nil)), Context{})
 		s.Start()
 		s.Close()
 		require.Equal(t, maxSlowLines, strings.Count(out.take(), "slow request"))

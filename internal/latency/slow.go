@@ -84,10 +84,9 @@ func (s *Span) tell(remote netip.AddrPort, total int64, requests int32, now int6
 // SlowRequestService logs slow requests, one line each, and once a minute what the histograms say if there were any. It
 // keeps the snapshots that Recent is made of.
 type SlowRequestService struct {
-	r   *Recorder
-	log *slog.Logger
-	// process adds what the process as a whole went through: collector, scheduler. May be nil.
-	process func() []slog.Attr
+	r       *Recorder
+	log     *slog.Logger
+	context Context
 
 	mu         sync.Mutex
 	last, prev *Snapshot
@@ -99,9 +98,24 @@ type SlowRequestService struct {
 	stop, done chan struct{}
 }
 
+// Context adds what happened around slow requests to the log; what is nil adds nothing.
+type Context struct {
+	// Line is asked for each slow request: which resource the machine is short of.
+	Line func() []slog.Attr
+	// Minute is asked with the report: what the process went through since the last one.
+	Minute func() []slog.Attr
+}
+
 // NewSlowRequestService makes the service of a recorder.
-func NewSlowRequestService(r *Recorder, log *slog.Logger, process func() []slog.Attr) *SlowRequestService {
-	return &SlowRequestService{r: r, log: log, process: process, last: &Snapshot{}, prev: &Snapshot{}}
+func NewSlowRequestService(r *Recorder, log *slog.Logger, c Context) *SlowRequestService {
+	none := func() []slog.Attr { return nil }
+	if c.Line == nil {
+		c.Line = none
+	}
+	if c.Minute == nil {
+		c.Minute = none
+	}
+	return &SlowRequestService{r: r, log: log, context: c, last: &Snapshot{}, prev: &Snapshot{}}
 }
 
 // Start begins to log; Close ends it.
@@ -149,9 +163,11 @@ func (s *SlowRequestService) line(q *SlowRequest) {
 		return
 	}
 	s.lines++
-	s.log.Warn("slow request", "remote", q.Remote, "code", q.Code, "class", q.Class.String(), "topic", q.Topic,
-		"queueId", q.QueueID, "total", short(q.Total), "stages", q.StageText(), "requests", q.Requests,
-		"queueDepth", q.QueueDepth, "notLogged", s.kept+s.r.notTaken.Swap(0))
+	attrs := append([]slog.Attr{slog.Any("remote", q.Remote), slog.Int("code", q.Code), slog.String("class", q.Class.String()),
+		slog.String("topic", q.Topic), slog.Int("queueId", int(q.QueueID)), slog.Duration("total", short(q.Total)),
+		slog.String("stages", q.StageText()), slog.Int("requests", q.Requests), slog.Int("queueDepth", q.QueueDepth),
+		slog.Int64("notLogged", s.kept+s.r.notTaken.Swap(0))}, s.context.Line()...)
+	s.log.LogAttrs(context.Background(), slog.LevelWarn, "slow request", attrs...)
 	s.kept = 0
 }
 
@@ -181,10 +197,7 @@ func (s *SlowRequestService) report() {
 	if len(attrs) == 0 {
 		return
 	}
-	if s.process != nil {
-		attrs = append(attrs, s.process()...)
-	}
-	s.log.LogAttrs(context.Background(), level, "latency of the last minute", attrs...)
+	s.log.LogAttrs(context.Background(), level, "latency of the last minute", append(attrs, s.context.Minute()...)...)
 }
 
 // stagesText is the 99th percentile of the stages of a class.
