@@ -30,6 +30,7 @@ type conn struct {
 	receiving  bool   // a receive is in the ring
 	cancelling bool   // its cancellation is
 	finishing  bool
+	ours       bool // we end it, not the peer
 	inLine     bool // waits for a free send
 	opened     bool // OnOpen succeeded
 	handedOver bool // to the TLS engine

@@ -40,7 +40,6 @@ func TestContract(t *testing.T) { reactortest.Run(t, harness) }
 type answerer struct {
 	mapped []byte
 	refs   refs
-	segs   zerocopy.Segments
 }
 
 // refs counts the references that are out.
@@ -48,17 +47,21 @@ type refs struct{ sync.WaitGroup }
 
 func (r *refs) Release() { r.Done() }
 
-func (a *answerer) OnOpen(reactor.Conn) error   { return nil }
+func (a *answerer) OnOpen(c reactor.Conn) error {
+	c.SetContext(&zerocopy.Segments{})
+	return nil
+}
 func (a *answerer) OnClose(reactor.Conn, error) {}
-func (a *answerer) OnFrames(_ reactor.Conn, frames []codec.Frame, out *reactor.Outbox) {
+func (a *answerer) OnFrames(c reactor.Conn, frames []codec.Frame, out *reactor.Outbox) {
 	for _, f := range frames {
 		b := binary.BigEndian.AppendUint32(out.Buffer(), uint32(4+len(f.Body)+len(a.mapped)))
 		b = append(b, 0, 0, 0, 0)
 		out.SetBuffer(append(b, f.Body...))
 		if a.mapped != nil {
 			a.refs.Add(1)
-			a.segs.Add(zerocopy.Segment{Bytes: a.mapped, Owner: &a.refs})
-			out.AddSegments(&a.segs)
+			segs := c.Context().(*zerocopy.Segments)
+			segs.Add(zerocopy.Segment{Bytes: a.mapped, Owner: &a.refs})
+			out.AddSegments(segs)
 		}
 	}
 }

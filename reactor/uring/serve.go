@@ -180,6 +180,7 @@ func (c *conn) finish(reason error) {
 	}
 	c.finishing = true
 	c.mu.Lock()
+	c.ours = reason != nil && !conns.IsBroken(reason) || c.closing.Load()
 	if !c.closing.Load() {
 		c.closing.Store(true)
 		c.reason = reason
@@ -207,7 +208,7 @@ func (c *conn) tryEnd() {
 		return
 	}
 	reason, pending := c.reason, c.out.Size()
-	if reason != nil && !conns.IsBroken(reason) && !errors.Is(reason, reactor.ErrSlowReader) {
+	if c.ours && !c.handedOver && !conns.IsBroken(reason) && !errors.Is(reason, reactor.ErrSlowReader) {
 		c.writeLast()
 	}
 	c.out.Release()
