@@ -11,6 +11,7 @@
 //	consumequeue/<topic>/<id>/<20 digits>  20 bytes for each message of a queue (consumeQueue)
 //	index/<17 digits>                    hash chains from keys to records (indexFile); the name is a local time
 //	queueCheckpoint                      ours: what queues and index hold for sure (queueMarks); Java ignores it
+//	timerwheel, timerlog/                timer messages, see package timer
 //	consumequeue_deleted/                ours: queues on their way out
 //	recovery/<20 digits>.cut             ours: what recovery removed from the log, at most maxKeptFiles pieces
 //

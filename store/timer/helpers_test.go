@@ -59,6 +59,7 @@ type setup struct {
 	window int
 	slots  int64
 	step   time.Duration // 0 = 1 s
+	warm   bool
 	clock  clock.Clock
 	logMax int64 // bytes of a CommitLog file
 	file   int64 // bytes of a TimerLog file
@@ -130,7 +131,7 @@ func prepare(t *testing.T, o setup) *system {
 		o.slots = testSlots
 	}
 	opts := Options{RootDir: "/data", FS: o.fs, Store: st, MappedFileSizeCommitLog: so.MappedFileSizeCommitLog,
-		MappedFileSizeTimerLog: o.file, RollWindowSlot: o.window, Precision: o.step, Clock: o.clock,
+		MappedFileSizeTimerLog: o.file, RollWindowSlot: o.window, Precision: o.step, Clock: o.clock, Warm: o.warm,
 		Live: func() Live { return o.live },
 		Log:  slog.New(slog.NewTextHandler(s.log, nil)), Delivered: func(d Delivery) { s.sent = append(s.sent, d) }}
 	opts.private.slots = o.slots

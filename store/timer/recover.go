@@ -19,7 +19,7 @@ func (s *TimerMessageStore) Load() (err error) {
 		return err
 	}
 	s.written, s.wroteMark = cp, m
-	s.readTime, s.queueOffset, s.since = cp.LastReadTimeMs, codec.QueueOffset(cp.LastTimerQueueOffset), -1
+	s.readTime, s.queueOffset, s.since = s.floor(cp.LastReadTimeMs), codec.QueueOffset(cp.LastTimerQueueOffset), -1
 	if s.wheel, err = loadWheel(s.o.FS, s.wf.name, s.precision, s.o.private.slots, s.readTime); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *TimerMessageStore) logLost(flushed int64) error {
 	}
 	s.o.Log.Error("timer log ends before the position of its checkpoint, it is made anew from the timer topic", "end",
 		s.log.end, "checkpoint", flushed)
-	s.again = lost{until: s.queueOffset, before: s.readTime}
+	s.again = lost{until: min(s.queueOffset, s.o.Store.MaxOffset(codec.TimerTopic, 0)), before: min(s.readTime, s.writeTime)}
 	s.queueOffset = 0
 	s.known = map[codec.PhyOffset]struct{}{}
 	return s.eachUnit(s.log.start(), s.log.end, func(_ int64, u unit) (bool, error) {
@@ -213,7 +213,7 @@ func (s *TimerMessageStore) addUnits() (added bool, err error) {
 		if sl.last+unitBytes > l.end {
 			again[t] = true
 			if sl.first >= l.start() {
-				from = min(from, sl.first)
+				from = min(from, sl.first-sl.first%l.fileSize%unitBytes) // a damaged slot may lead between units
 			}
 			w.clear(t)
 		}

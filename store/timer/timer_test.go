@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -311,4 +312,35 @@ func TestStopEnqueueAndDequeue(t *testing.T) {
 		require.Equal(t, []string{"a", "b", "c"}, s.delivered())
 		s.stop()
 	})
+}
+
+// timerWarmEnable reads what is due soon before it is due, and only that.
+func TestWarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int32
+		s := open(t, setup{fs: newFS(t), warm: true, under: func(st Store) Store { return &countingStore{Store: st, reads: &reads} }})
+		for i := range 30 {
+			s.put(fmt.Sprint("m", i), 10*time.Second)
+		}
+		s.put("far", time.Hour)
+		after(4 * time.Second)
+		was := reads.Load()
+		after(5*time.Second + 900*time.Millisecond)
+		require.EqualValues(t, 30, reads.Load()-was)
+		require.Empty(t, s.delivered())
+		after(time.Second)
+		require.Len(t, s.delivered(), 30)
+		require.EqualValues(t, 60, reads.Load()-was)
+		s.stop()
+	})
+}
+
+type countingStore struct {
+	Store
+	reads *atomic.Int32
+}
+
+func (c *countingStore) ReadRecord(p codec.PhyOffset, buf []byte) ([]byte, error) {
+	c.reads.Add(1)
+	return c.Store.ReadRecord(p, buf)
 }

@@ -11,8 +11,10 @@ func (s *TimerMessageStore) warmLoop() {
 	done := int64(0)
 	for s.pause(s.o.Precision / 2) {
 		s.mu.Lock()
-		t := s.wheel.next(max(done, s.readTime), s.writeTime+warmSteps*s.precision)
+		limit := s.floor(s.o.Clock.Millis()) + warmSteps*s.precision
+		t := s.wheel.next(max(done, s.readTime), limit)
 		sl, ok := s.wheel.get(t)
+		ok = ok && t < limit
 		r.use(s.log)
 		s.mu.Unlock()
 		for pos := sl.last; ok && pos != none; {
