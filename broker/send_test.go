@@ -163,11 +163,6 @@ func TestSendRefusals(t *testing.T) {
 	f(codec.RespTopicNotExist, "topic[unknown] not exist, apply first please!",
 		sendRequest("unknown", 0, "", []byte("m")))
 	f(codec.RespInvalidParameter, "request queueId[4] is illegal, T", sendRequest("T", 4, "", []byte("m")))
-	f(codec.RespNoPermission, "sending transaction message is forbidden",
-		sendRequest("T", 0, "TRAN_MSG\x01true", []byte("m")))
-	f(codec.RespNoPermission, "sending transaction message is forbidden", with(func(h *codec.SendMessageHeader) {
-		h.SysFlag = codec.SysFlagTransactionPrepared
-	}))
 	f(codec.RespMessageIllegal, "rolled back", with(func(h *codec.SendMessageHeader) {
 		h.SysFlag = codec.SysFlagTransactionRollback
 	}))
