@@ -17,7 +17,7 @@ const (
 	// readAheadBytes is how far ahead of a consumer that reads on the disk is asked, readAheadStepBytes what one system
 	// call asks for: the kernel reads no more than the device's read_ahead_kb, which is 128 KiB by default, and forgets
 	// the rest.
-	readAheadBytes     = 2 << 20
+	readAheadBytes     = 512 << 10
 	readAheadStepBytes = 128 << 10
 	// A waiter looks after firstColdWait, then in steps twice as long up to maxColdWait each; after coldPatience it faults
 	// the range in itself.
