@@ -213,8 +213,8 @@ func (w *logWalker) enter() bool {
 	}
 }
 
-// next reads the record at w.at into d, but for the tagsCode, and moves on; false: everything before end is done. What cannot
-// be a record is an error, and what is in its file by now is left out: there is no way to find the next record.
+// next reads the record at w.at into d, but for the tagsCode, and moves on; false: everything before end is done. What
+// cannot be a record is an error, and what is in its file by now is left out: there is no way to find the next record.
 func (w *logWalker) next(end PhyOffset, d *dispatchRecord) (bool, error) {
 	for w.at < end && w.enter() && w.at < end {
 		pos := int64(w.at) - w.mf.fileFrom
