@@ -79,25 +79,7 @@ func testNoDescriptors(t *testing.T, h Harness) {
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("no /proc to count descriptors with")
 	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"=descriptors")
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := bufio.NewScanner(stdout)
-	require.True(t, lines.Scan())
-	addr := lines.Text()
-	usage := func() (cpu time.Duration, open int) {
-		_, err := fmt.Fprintln(stdin)
-		require.NoError(t, err)
-		require.True(t, lines.Scan())
-		_, err = fmt.Sscan(lines.Text(), (*int64)(&cpu), &open)
-		require.NoError(t, err)
-		return cpu * time.Microsecond, open
-	}
+	addr, usage, wait := startStarving(t)
 	dial := func() *client {
 		nc, err := net.DialTimeout("tcp", addr, patience)
 		require.NoError(t, err)
@@ -145,8 +127,34 @@ func testNoDescriptors(t *testing.T, h Harness) {
 		_, _, err := c.tryReceive(patience)
 		return err == nil
 	}, "it accepts again")
-	_ = stdin.Close()
-	require.NoError(t, cmd.Wait())
+	require.NoError(t, wait())
+}
+
+// startStarving starts the child process; usage asks it for its CPU time and open connections, wait ends it.
+func startStarving(t *testing.T) (addr string, usage func() (cpu time.Duration, open int), wait func() error) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=descriptors")
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(stdout)
+	require.True(t, lines.Scan())
+	addr = lines.Text()
+	usage = func() (cpu time.Duration, open int) {
+		_, err := fmt.Fprintln(stdin)
+		require.NoError(t, err)
+		require.True(t, lines.Scan())
+		_, err = fmt.Sscan(lines.Text(), (*int64)(&cpu), &open)
+		require.NoError(t, err)
+		return cpu * time.Microsecond, open
+	}
+	return addr, usage, func() error {
+		_ = stdin.Close()
+		return cmd.Wait()
+	}
 }
 
 // testConnectCycles: thousands of connections that come and go in all ways leave nothing behind.
