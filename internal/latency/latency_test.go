@@ -81,8 +81,8 @@ func TestQuantile(t *testing.T) {
 }
 
 // sampledSpan is a span whose next turn is measured in full, or is not.
-func sampledSpan(sampled bool) *Span {
-	s := &Span{}
+func sampledSpan(r *Recorder, sampled bool) *Span {
+	s := &Span{rec: r, shard: &r.shards[0]}
 	for s.turns = 0; ((s.turns+1)*spread>>(64-sampleBits) == 0) != sampled; s.turns++ {
 	}
 	return s
@@ -91,7 +91,7 @@ func sampledSpan(sampled bool) *Span {
 func TestSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRecorder(clock.System, 0)
-		s := sampledSpan(true)
+		s := sampledSpan(r, true)
 		millis := s.Begin(r, 0, 0, false)
 		require.Equal(t, time.Now().UnixMilli(), millis)
 		s.Count(Send, 310)
@@ -131,7 +131,7 @@ func TestSpan(t *testing.T) {
 func TestSpanUnsampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRecorder(clock.System, 100*time.Millisecond)
-		s := sampledSpan(false)
+		s := sampledSpan(r, false)
 		s.Begin(r, 0, 0, false)
 		s.Count(Send, 310)
 		s.About("T", 3)
@@ -150,12 +150,12 @@ func TestSpanUnsampled(t *testing.T) {
 		require.Equal(t, "T", q.Topic)
 		require.Equal(t, peer, q.Remote)
 
-		s = sampledSpan(false) // after a slow one all are measured
+		s = sampledSpan(r, false) // after a slow one all are measured
 		s.Begin(r, 0, 0, false)
 		require.True(t, s.detail)
 		s.End(peer)
 		time.Sleep(time.Minute)
-		s = sampledSpan(false)
+		s = sampledSpan(r, false)
 		s.Begin(r, 0, 0, false)
 		require.False(t, s.detail)
 		s.End(peer)
@@ -192,7 +192,7 @@ func TestDetach(t *testing.T) {
 		f := func(sampled bool, appends int64) {
 			t.Helper()
 			before := r.Snapshot()
-			s, later := sampledSpan(sampled), Span{}
+			s, later := sampledSpan(r, sampled), Span{}
 			s.Begin(r, 0, 0, false)
 			s.Count(Send, 310)
 			s.Count(Other, 34)
@@ -215,6 +215,20 @@ func TestDetach(t *testing.T) {
 		f(false, 0)
 		f(true, SampleEvery)
 	})
+}
+
+// Spans that are used once are sampled as often as others.
+func TestNewSpansAreSampled(t *testing.T) {
+	r := NewRecorder(clock.System, 0)
+	sampled := 0
+	for range 100 * SampleEvery {
+		var s Span
+		s.Begin(r, 0, 0, false)
+		if s.sampled {
+			sampled++
+		}
+	}
+	require.InDelta(t, 100, sampled, 5)
 }
 
 func TestNotBegun(t *testing.T) {

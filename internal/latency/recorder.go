@@ -78,9 +78,11 @@ func (r *Recorder) millis(now int64) int64 {
 	return (r.wallOffset.Load() + now) / int64(time.Millisecond)
 }
 
-// nextShard spreads the spans over the shards.
-func (r *Recorder) nextShard() *shard {
-	return &r.shards[int(r.given.Add(1))%len(r.shards)]
+// nextShard spreads the spans over the shards. Each begins its count of turns where the one before it did not: spans that
+// live for one turn are sampled as often as others.
+func (r *Recorder) nextShard() (*shard, uint64) {
+	n := r.given.Add(1)
+	return &r.shards[int(n)%len(r.shards)], uint64(n)
 }
 
 // Observe counts n events of a stage that no span goes through.

@@ -11,7 +11,7 @@ import (
 type Span struct {
 	rec   *Recorder
 	shard *shard
-	turns uint64 // Begin was called so often
+	turns uint64 // one in SampleEvery is sampled
 
 	began, last int64
 	detail      bool  // the clock is read at every change of stage
@@ -38,7 +38,8 @@ const spread = 0x9E3779B97F4A7C15
 func (s *Span) Begin(r *Recorder, arrived int64, depth int, pooled bool) (millis int64) {
 	now := r.now()
 	if s.rec != r {
-		s.rec, s.shard = r, r.nextShard()
+		s.rec = r
+		s.shard, s.turns = r.nextShard()
 	}
 	s.turns++
 	s.began, s.last, s.depth = now, now, int32(depth)
