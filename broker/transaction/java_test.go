@@ -175,3 +175,52 @@ func TestJavaImmunityCopy(t *testing.T) {
 		s.stop()
 	})
 }
+
+// Java's progress is behind after a kill: of the copies that its checks made the last one counts, and what it had
+// committed before it made one is over.
+func TestJavaCheckCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, setup{fs: newFS(t)})
+		after(time.Millisecond)
+		var last store.PutResult
+		java := func(name, checks string, born int64) {
+			props := map[string]string{codec.PropProducerGroup: "G", codec.PropTransactionPrepared: "true",
+				codec.PropUniqKey: "id-" + name, codec.PropRealTopic: "T", codec.PropRealQueueID: "3"}
+			if checks != "" {
+				props[codec.PropTransactionCheckTimes] = checks
+			}
+			m := &codec.Message{Topic: codec.HalfTopic, BornTimestamp: born, Body: []byte(name),
+				Properties: codec.EncodeProperties(props)}
+			last = s.store.Append(m)
+			require.Equal(t, store.PutOK, last.Status)
+		}
+		now := time.Now().UnixMilli()
+		op := func(body string) {
+			m := opMessage([]byte(body), 0, netip.AddrPort{}, time.Now().UnixMilli())
+			require.Equal(t, store.PutOK, s.store.Append(&m).Status)
+		}
+		op("77,")
+		after(20 * time.Second) // so that this one tells where to search from
+		java("a", "", now)      // 0
+		java("b", "", now)      // 1
+		java("same", "", now)   // 2
+		java("same", "", now+1) // 3: sent again by its producer
+		java("a", "1", now)     // 4
+		java("b", "1", now)     // 5
+		m := &codec.Message{Topic: "T", QueueID: 3, SysFlag: codec.SysFlagTransactionCommit, Body: []byte("b"),
+			PreparedTransactionOffset: last.PhyOffset}
+		require.Equal(t, store.PutOK, s.store.Append(m).Status)
+		java("a", "2", now) // 6
+		java("b", "2", now) // 7: put back although it was committed
+		op("5,")
+		after(10 * time.Millisecond)
+		s = s.killed()
+		after(10 * time.Millisecond)
+		var open []int64
+		for _, o := range s.OpenTransactions(9) {
+			open = append(open, int64(o.QueueOffset))
+		}
+		require.Equal(t, []int64{2, 3, 6}, open)
+		s.stop()
+	})
+}

@@ -28,8 +28,9 @@ type loading struct {
 	removed map[int64]struct{} // half offsets with an op message
 	floor   codec.PhyOffset    // every commit before it has its op message
 	// java tells that a Java broker wrote the last op message. It puts back, and asks about, what it has committed as long
-	// as the op message waits for its batch: copies finds these.
-	java   bool
+	// as the op message waits for its batch.
+	java bool
+	// copies finds the copies that Java made of a half message, and the commits that came before them.
 	copies map[copyKey]*transaction
 }
 
@@ -195,7 +196,7 @@ func (l *loading) loadHalves(from int64) {
 		var tx *transaction
 		if rec != nil {
 			h := parseHalf(rec.Properties)
-			if was, _ := s.t.find(-1, h.origin(-1)); was != nil && h.copied { // the put back was not completed
+			if was := l.former(rec, &h); was != nil {
 				s.t.leave(was, over)
 				s.queueOp(was.queueOffset, nil)
 			}
@@ -209,6 +210,25 @@ func (l *loading) loadHalves(from int64) {
 			s.t.enter(tx)
 		}
 	})
+}
+
+// former is the copy that rec has replaced, if it is still open: the put back was not completed. mu is held.
+func (l *loading) former(rec *codec.Record, h *half) *transaction {
+	switch {
+	case h.copied:
+		was, _ := l.s.t.find(-1, h.origin(-1))
+		return was
+	case h.checks == nil:
+		return nil // a first one
+	}
+	was := l.copies[copyKey{string(h.uniqKey), rec.BornTimestamp}] // Java's copies name no first one
+	if was == nil {
+		return nil
+	}
+	if at := l.s.t.halves.at(was.queueOffset); at == nil || *at != was {
+		return nil
+	}
+	return was
 }
 
 // loadHalf makes the entry of a half message, nil when there is nothing to end. mu is held.
@@ -225,7 +245,7 @@ func (l *loading) loadHalf(rec *codec.Record, h *half) *transaction {
 		rec.PreparedTransactionOffset == 0 {
 		return nil // Java ended the copy that was put back for its immunity time
 	}
-	if l.java && len(h.uniqKey) > 0 {
+	if len(h.uniqKey) > 0 {
 		l.copies[copyKey{string(h.uniqKey), rec.BornTimestamp}] = tx
 	}
 	return tx
