@@ -1,9 +1,10 @@
 package zerocopy
 
 // MinSendfileBytes is the shortest run that goes by sendfile; everything shorter is gathered into one writev from the
-// mapping. Measured (docs/performance.md "Zero-copy rule"): a sendfile costs some 1.5 µs for itself and saves the copy,
-// so that 8 KiB are even, 16 KiB a little and 32 KiB twice cheaper. 32 KiB is one pull of 32 messages of 1 KiB that
-// follow each other in the log; runs of an interleaved log are a few KiB long and never get here.
+// mapping. Measured (docs/performance.md "Zero-copy rule"): a sendfile costs some µs for itself and saves the copy, so that
+// a single range of 16 KiB is even and one of 32 KiB a third cheaper; of several ranges, those of 16 KiB lose. 32 KiB is one
+// pull of 32 messages of 1 KiB that follow each other in the log; runs of an interleaved log are a few KiB long and never
+// get here.
 const MinSendfileBytes = 32 << 10
 
 // FileOwner is an Owner whose bytes lie in a file that can be handed to sendfile.
