@@ -199,8 +199,6 @@ func TestJavaCheckCopies(t *testing.T) {
 			m := opMessage([]byte(body), 0, netip.AddrPort{}, time.Now().UnixMilli())
 			require.Equal(t, store.PutOK, s.store.Append(&m).Status)
 		}
-		op("77,")
-		after(20 * time.Second) // so that this one tells where to search from
 		java("a", "", now)      // 0
 		java("b", "", now)      // 1
 		java("same", "", now)   // 2

@@ -3,6 +3,7 @@ package transaction
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"skylark/codec"
@@ -15,12 +16,8 @@ const entriesPerRead = 64
 // loadPoll is how often a start looks whether the queues have caught up with the log.
 const loadPoll = time.Millisecond
 
-// opBackSteps is how many op messages a start looks back for a floor that Java did not write.
-const opBackSteps = 1000
-
-// opBackMillis is how much older than the last op message of a Java broker the commits without one can be: its batch
-// interval, several times.
-const opBackMillis = 15000
+// maxJavaSearch bounds how much of a Java broker's log is searched for commits without an op message, in bytes.
+const maxJavaSearch = 4 << 30
 
 // loading is what a start knows for its own time.
 type loading struct {
@@ -157,32 +154,53 @@ func (l *loading) loadOps(from int64) {
 	})
 }
 
-// lastFloor finds the floor that the last op message tells. Java's tell none: there it is that of an op message so much
-// older that all before it must have been written.
+// lastFloor finds the floor that the last op message tells. Java's tell none.
 func (l *loading) lastFloor() {
-	s := l.s
-	at := int64(s.o.Store.MaxOffset(codec.OpHalfTopic, queue)) - 1
-	last := int64(0)
-	for n := 0; at >= int64(s.o.Store.MinOffset(codec.OpHalfTopic, queue)) && n < opBackSteps; n++ {
-		entries := s.o.Store.QueueEntries(codec.OpHalfTopic, queue, codec.QueueOffset(at), 1)
-		if len(entries) == 0 {
-			return
-		}
-		rec, err := s.read(entries[0].PhyOffset)
-		switch {
-		case err != nil:
-			return
-		case rec.PreparedTransactionOffset > 0 && rec.PreparedTransactionOffset <= rec.PhyOffset:
-			l.floor = rec.PreparedTransactionOffset
-			return
-		case last == 0:
-			last, l.java = rec.StoreTimestamp, true
-		case rec.StoreTimestamp < last-opBackMillis:
-			l.floor = rec.PhyOffset
-			return
-		}
-		at--
+	at := l.s.o.Store.MaxOffset(codec.OpHalfTopic, queue) - 1
+	if at < l.s.o.Store.MinOffset(codec.OpHalfTopic, queue) {
+		return
 	}
+	entries := l.s.o.Store.QueueEntries(codec.OpHalfTopic, queue, at, 1)
+	if len(entries) == 0 {
+		return
+	}
+	rec, err := l.s.read(entries[0].PhyOffset)
+	if err != nil {
+		return
+	}
+	if floor := rec.PreparedTransactionOffset; floor > 0 && floor <= rec.PhyOffset {
+		l.floor = floor
+	} else {
+		l.java = true
+	}
+}
+
+// searchFrom is where the search for commits without an op message begins: not before the floor, and not before the
+// first open half message. Java's copies may come behind the commit, so there it is the birth of the oldest one.
+func (l *loading) searchFrom(end codec.PhyOffset) codec.PhyOffset {
+	s := l.s
+	if saved := s.counts.floor(); saved <= end { // else a power cut took what it was about
+		l.floor = max(l.floor, saved)
+	}
+	first, born, open := end, int64(math.MaxInt64), false
+	s.t.mu.Lock()
+	for _, tx := range s.t.halves.items[s.t.halves.head:] {
+		if tx != nil && !done(tx) {
+			first, born, open = min(first, tx.phyOffset), min(born, tx.since), true
+		}
+	}
+	s.t.mu.Unlock()
+	switch {
+	case !open:
+		return end
+	case !l.java:
+		return max(first, l.floor, s.o.Store.MinPhyOffset())
+	}
+	at := s.o.Store.OffsetByTime(codec.HalfTopic, queue, born, store.BoundaryLower)
+	if entries := s.o.Store.QueueEntries(codec.HalfTopic, queue, at, 1); len(entries) > 0 {
+		first = min(first, entries[0].PhyOffset)
+	}
+	return max(first, end-maxJavaSearch, s.o.Store.MinPhyOffset())
 }
 
 // loadHalves enters the half messages that no op message names. Of several copies of one the last counts, also when an
@@ -266,24 +284,7 @@ func (s *TransactionalMessageService) merge() {
 func (l *loading) recoverSettled() (found int) {
 	s := l.s
 	end := s.o.Store.MaxPhyOffset()
-	if saved := s.counts.floor(); saved <= end { // else a power cut took what it was about
-		l.floor = max(l.floor, saved)
-	}
-	s.t.mu.Lock()
-	first, open := end, s.t.open
-	for _, tx := range s.t.halves.items[s.t.halves.head:] {
-		if tx != nil && !done(tx) {
-			first = min(first, tx.phyOffset)
-		}
-	}
-	s.t.mu.Unlock()
-	if open == 0 {
-		return 0
-	}
-	at := max(first, l.floor, s.o.Store.MinPhyOffset())
-	if l.java && l.floor > 0 { // copies may be behind the commit
-		at = max(l.floor, s.o.Store.MinPhyOffset())
-	}
+	at := l.searchFrom(end)
 	for at < end {
 		rec, err := s.read(at)
 		if err != nil {

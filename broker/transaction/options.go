@@ -54,6 +54,7 @@ type Store interface {
 	QueueEntries(topic string, queueID int32, from codec.QueueOffset, count int) []store.QueueEntry
 	MinOffset(topic string, queueID int32) codec.QueueOffset
 	MaxOffset(topic string, queueID int32) codec.QueueOffset
+	OffsetByTime(topic string, queueID int32, timestampMillis int64, b store.Boundary) codec.QueueOffset
 	MinPhyOffset() codec.PhyOffset
 	MaxPhyOffset() codec.PhyOffset
 	FlushedWhere() codec.PhyOffset
