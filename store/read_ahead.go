@@ -55,6 +55,8 @@ func newReadAheadService() *readAheadService {
 }
 
 func (r *readAheadService) start() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.serving = true
 	for range coldReaders {
 		r.readers.Add(1)
