@@ -318,7 +318,8 @@ func TestStopEnqueueAndDequeue(t *testing.T) {
 func TestWarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32
-		s := open(t, setup{fs: newFS(t), warm: true, under: func(st Store) Store { return &countingStore{Store: st, reads: &reads} }})
+		s := open(t, setup{fs: newFS(t), warm: true,
+			under: func(st Store) Store { return &countingStore{Store: st, reads: &reads} }})
 		for i := range 30 {
 			s.put(fmt.Sprint("m", i), 10*time.Second)
 		}
