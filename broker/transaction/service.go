@@ -129,6 +129,9 @@ func (s *TransactionalMessageService) Save() error {
 		}
 		s.commitProgress()
 	}
+	if !s.isLoaded() {
+		return nil // the floor is not known: it must not move past commits that were not searched for
+	}
 	return s.counts.save(s.currentFloor())
 }
 

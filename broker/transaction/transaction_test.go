@@ -373,3 +373,27 @@ func TestDelayTakesEffectAtTheCommit(t *testing.T) {
 		s.stop()
 	})
 }
+
+// A start that fails, or is stopped, before the log was searched must not have the next one believe that it was.
+func TestStoppedBeforeTheSearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, setup{fs: newFS(t)})
+		after(time.Millisecond)
+		s.producer("G", "p")
+		require.NoError(t, s.end(s.prepare("m"), true))
+		after(10 * time.Millisecond)
+		set := s.set
+		set.fs = s.set.fs.CloneAll()
+		s.kill()
+		set.opened = func(s *system) {
+			require.NoError(t, s.TransactionalMessageService.Save(), "never started")
+		}
+		n := open(t, set)
+		n.producer("G", "p")
+		after(10 * time.Second)
+		require.Zero(t, n.Stats().Open)
+		require.Empty(t, n.took())
+		require.Equal(t, []string{"m"}, n.visible())
+		n.stop()
+	})
+}
