@@ -60,9 +60,7 @@ var spareProc = sync.OnceValue(func() (was int) {
 
 // withSpareProc gives the process one P more than it has CPUs. A loop that waits in its ring keeps its P until the
 // runtime's monitor takes it away, 20 µs later or much more, and a goroutine the loop has just woken waits with it. With
-// a P to spare it runs at once on another thread. Measured with 2 loops on 2 CPUs: CPU a message 18 % less end to end
-// (W7) and 13 % less at 1 x 1 (W3); epoll, whose loops run such goroutines themselves before they wait, gains 10 % and
-// nothing. Loops are still counted by CPUs.
+// a P to spare it runs at once on another thread (docs/performance.md "Event loops"). Loops are still counted by CPUs.
 func withSpareProc(make func(reactor.Options) reactor.Engine) func(reactor.Options) reactor.Engine {
 	return func(o reactor.Options) reactor.Engine {
 		if was := spareProc(); o.Loops <= 0 {
