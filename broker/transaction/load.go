@@ -232,14 +232,14 @@ func (l *loading) loadHalves(from int64) {
 
 // former is the copy that rec has replaced, if it is still open: the put back was not completed. mu is held.
 func (l *loading) former(rec *codec.Record, h *half) *transaction {
-	switch {
-	case h.copied:
-		was, _ := l.s.t.find(-1, h.origin(-1))
-		return was
-	case h.checks == nil:
+	if h.copied {
+		if was, _ := l.s.t.find(-1, h.origin(-1)); was != nil {
+			return was
+		}
+	} else if h.checks == nil {
 		return nil // a first one
 	}
-	was := l.copies[copyKey{string(h.uniqKey), rec.BornTimestamp}] // Java's copies name no first one
+	was := l.copies[copyKey{string(h.uniqKey), rec.BornTimestamp}] // Java's copies may name no first one
 	if was == nil {
 		return nil
 	}

@@ -172,7 +172,9 @@ func putBack(rec *codec.Record, checks int, origin int64, props []byte) codec.Me
 	m := message(rec)
 	props = codec.RemoveProperty(props[:0], rec.Properties, codec.PropTransactionCheckTimes,
 		codec.PropTransPreparedQueueOffset)
-	props = codec.AppendProperty(props, codec.PropTransactionCheckTimes, strconv.Itoa(checks))
+	if _, counted := rec.Property(codec.PropTransactionCheckTimes); counted || checks > 0 {
+		props = codec.AppendProperty(props, codec.PropTransactionCheckTimes, strconv.Itoa(checks))
+	}
 	m.Properties = codec.AppendProperty(props, codec.PropTransPreparedQueueOffset, strconv.FormatInt(origin, 10))
 	m.SysFlag &^= codec.SysFlagTransactionMask
 	// Not 0 tells it from a copy that Java made for its immunity time.
