@@ -21,6 +21,7 @@ import (
 	"skylark/broker/hold"
 	"skylark/broker/lock"
 	"skylark/broker/offset"
+	"skylark/broker/pop"
 	"skylark/broker/schedule"
 	"skylark/broker/stats"
 	"skylark/broker/topic"
@@ -81,6 +82,9 @@ type Broker struct {
 	transactions *transaction.TransactionalMessageService
 	timer        *timer.TimerMessageStore // nil without timerWheelEnable
 	hold         *hold.PullRequestHoldService
+	pop          *pop.Service
+	popNotices   *pop.Polling // those who wait until there is something to pop
+	modes        *pop.ModeManager
 	locks        *lock.RebalanceLockManager
 	readers      *readers
 	cold         *coldctr.Control
@@ -173,6 +177,9 @@ func (b *Broker) makeManagers() (err error) {
 	if err := b.makeTimer(); err != nil {
 		return errors.Join(err, b.store.Close())
 	}
+	if err := b.makePop(configDir); err != nil {
+		return errors.Join(err, b.store.Close())
+	}
 	b.locks = lock.New(b.clock, millis(o.Config.Own().LockMaxLiveTime))
 	b.subscriptions = conn.NewSubscriptionCache()
 	b.consumers = conn.NewConsumerManager(b.clock, b.log, millis(bc.ChannelExpiredTimeout), conn.Events{
@@ -200,7 +207,7 @@ func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error
 	b.groups = group.New(group.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
 		AutoCreateSubscriptionGroup: bc.AutoCreateSubscriptionGroup, EnableCreateSysGroup: bc.EnableCreateSysGroup})
 	b.offsets = offset.New(offset.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
-		VersionStep: bc.ConsumerOffsetUpdateVersionStep})
+		VersionStep: bc.ConsumerOffsetUpdateVersionStep, Durable: b.flushPops})
 	if b.filters, err = consumerfilter.New(consumerfilter.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock,
 		Log: b.log, ErrorPercent: bc.MaxErrorRateOfBloomFilter, Expected: bc.ExpectConsumerNumUseFilter,
 		KeepDead: millis(bc.FilterDataCleanTimeSpan)}); err != nil {
@@ -250,6 +257,7 @@ func (b *Broker) arrived(batch []store.Arrival) {
 			continue
 		}
 		b.hold.Arrived(a.Topic, a.QueueID, a.QueueOffset, a.TagsCode, a.Properties)
+		b.popArrived(a)
 	}
 }
 
@@ -265,6 +273,7 @@ func (b *Broker) Start() error {
 		return errors.Join(err, b.Close(context.Background()))
 	}
 	b.transactions.Start()
+	b.startPop()
 	if err := b.listen(); err != nil {
 		return errors.Join(err, b.Close(context.Background()))
 	}
@@ -369,6 +378,7 @@ func (b *Broker) Close(ctx context.Context) (err error) {
 			b.log.Warn("some requests did not finish in time", "limit", drainTimeout)
 		}
 		b.hold.Close()
+		b.closePolling()
 		if !b.inflight.wait(b.clock, deadline.Sub(b.clock.Now())) {
 			b.log.Warn("some answers were not ready in time", "limit", drainTimeout)
 		}
@@ -391,7 +401,9 @@ func (b *Broker) closeServices() error {
 	b.slow.Close()
 	b.transactions.Close()
 	b.schedule.Close()
+	b.pop.Close()
 	b.closeTimer()
 	err := b.store.Close()
-	return errors.Join(err, b.schedule.Save(), b.saveTimer(), b.transactions.Save(), b.offsets.Persist(), b.filters.Persist())
+	return errors.Join(err, b.schedule.Save(), b.saveTimer(), b.transactions.Save(), b.pop.Save(),
+		b.offsets.Persist(), b.filters.Persist())
 }

@@ -60,6 +60,8 @@ func (b *Broker) connClosed(c reactor.Conn, reason error) {
 
 func (b *Broker) forget(c reactor.Conn) {
 	b.hold.Drop(c.ID())
+	b.pop.Polling().Drop(c.ID())
+	b.popNotices.Drop(c.ID())
 	b.producers.ConnClosed(c)
 	b.consumers.ConnClosed(c, b.wantsNotice)
 }

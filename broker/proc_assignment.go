@@ -9,9 +9,10 @@ import (
 	"skylark/reactor/rpc"
 )
 
-// AssignmentProcessor serves QUERY_ASSIGNMENT (400): Java QueryAssignmentProcessor for groups that pull.
-// Broadcast groups get every queue, others their share by the strategy the client names. No list at all has
-// the client keep what it has: there is no route, the group is not online, or the strategy is unknown.
+// AssignmentProcessor serves QUERY_ASSIGNMENT (400): Java QueryAssignmentProcessor. Groups that pop
+// (SET_MESSAGE_REQUEST_MODE, defaultMessageRequestMode) share queues, see allocatePop. Broadcast groups get every queue,
+// others their share by the strategy the client names. No list at all has the client keep
+// what it has: there is no route, the group is not online, or the strategy is unknown.
 type AssignmentProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
@@ -34,6 +35,7 @@ func (p *AssignmentProcessor) Process(r *rpc.Request) {
 		return
 	}
 	queues := readQueues(route, q.Topic)
+	mode, share := b.requestMode(q.Topic, q.ConsumerGroup)
 	if q.MessageModel != body.Broadcasting && b.cfg.broker.ServerLoadBalancerEnable {
 		cg := b.consumers.Get(q.ConsumerGroup)
 		if cg == nil || q.StrategyName != body.StrategyAveragely &&
@@ -43,11 +45,15 @@ func (p *AssignmentProcessor) Process(r *rpc.Request) {
 			b.replyJSON(r, &answer)
 			return
 		}
-		queues = allocate(queues, cg.IDs(), q.ClientID, q.StrategyName)
+		if mode == body.ModePop {
+			queues = allocatePop(queues, cg.IDs(), q.ClientID, q.StrategyName, share)
+		} else {
+			queues = allocate(queues, cg.IDs(), q.ClientID, q.StrategyName)
+		}
 	}
 	list := make([]*body.MessageQueueAssignment, 0, len(queues))
 	for i := range queues {
-		list = append(list, &body.MessageQueueAssignment{MessageQueue: &queues[i], Mode: body.ModePull})
+		list = append(list, &body.MessageQueueAssignment{MessageQueue: &queues[i], Mode: mode})
 	}
 	answer.MessageQueueAssignments = &list
 	b.replyJSON(r, &answer)

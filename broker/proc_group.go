@@ -69,6 +69,7 @@ func (p *GroupProcessor) delete(r *rpc.Request) {
 	}
 	if h.RemovesOffsets() {
 		b.offsets.DeleteGroup(h.GroupName)
+		b.pop.Forget(func(_, group string) bool { return group == h.GroupName })
 	}
 	if b.cfg.broker.AutoDeleteUnusedStats {
 		b.stats.DeleteGroup(h.GroupName)

@@ -121,6 +121,7 @@ func (p *TopicProcessor) delete(r *rpc.Request) {
 		if b.timer != nil {
 			b.timer.ForgetTopic(name)
 		}
+		b.pop.Forget(func(topic, _ string) bool { return topic == name })
 		b.hold.WakeTopic(name) // they are answered TOPIC_NOT_EXIST
 		if b.cfg.broker.AutoDeleteUnusedStats {
 			b.stats.DeleteTopic(name)

@@ -12,7 +12,7 @@ import (
 
 // pools are Java's executors (BrokerController.initializeResources), by their configuration names.
 type pools struct {
-	send, pull, litePull, query, heartbeat, clientManage, consumerManage, loadBalance, admin, endTransaction *rpc.Pool
+	send, pull, litePull, query, heartbeat, clientManage, consumerManage, loadBalance, admin, endTransaction, ack *rpc.Pool
 }
 
 // sendPoolName is the class whose queue is refused while the page cache is busy.
@@ -47,6 +47,7 @@ func (b *Broker) makePools() {
 			0),
 		admin: pool("adminBroker", c.AdminBrokerThreadPoolNums, c.AdminBrokerThreadPoolQueueCapacity,
 			c.WaitTimeMillsInAdminBrokerQueue),
+		ack: pool("ackMessage", c.AckMessageThreadPoolNums, c.AckThreadPoolQueueCapacity, c.WaitTimeMillsInAckQueue),
 		endTransaction: pool("endTransaction", c.EndTransactionThreadPoolNums, c.EndTransactionPoolQueueCapacity,
 			c.WaitTimeMillsInTransactionQueue),
 	}
@@ -89,7 +90,8 @@ func (b *Broker) rejectSend(*rpc.Request) string {
 // processors, so the admin handler answers).
 func (b *Broker) guardPort(r *rpc.Request) *codec.Command {
 	switch r.Cmd.Code {
-	case codec.ReqPullMessage, codec.ReqLitePullMessage:
+	case codec.ReqPullMessage, codec.ReqLitePullMessage, codec.ReqPeekMessage, codec.ReqPopMessage,
+		codec.ReqNotification, codec.ReqPollingInfo:
 		if b.vipPort != 0 && r.Conn().LocalAddr().Port() == b.vipPort {
 			return codec.NewResponse(r.Cmd, codec.RespRequestCodeNotSupported,
 				fmt.Sprintf(" request type %d not supported", r.Cmd.Code))
@@ -109,6 +111,13 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 		codec.ReqUpdateConsumerOffset, codec.ReqQueryConsumerOffset)
 	route(&QueryMessageProcessor{b}, p.query, codec.ReqQueryMessage, codec.ReqViewMessageByID)
 	route(&AssignmentProcessor{b}, p.loadBalance, codec.ReqQueryAssignment)
+	route(&RequestModeProcessor{b}, p.loadBalance, codec.ReqSetMessageRequestMode)
+	route(&RequestModeProcessor{b}, p.admin, codec.ReqGetAllMessageRequestMode)
+	route(&PopMessageProcessor{b}, p.pull, codec.ReqPopMessage)
+	route(&PeekMessageProcessor{b}, p.pull, codec.ReqPeekMessage)
+	route(&NotificationProcessor{b}, p.pull, codec.ReqNotification, codec.ReqPollingInfo)
+	route(&AckMessageProcessor{b}, p.ack, codec.ReqAckMessage, codec.ReqBatchAckMessage)
+	route(&ChangeInvisibleTimeProcessor{b}, p.ack, codec.ReqChangeMessageInvisibleTime)
 	route(&OffsetProcessor{b}, p.admin, codec.ReqSearchOffsetByTimestamp, codec.ReqGetMaxOffset,
 		codec.ReqGetMinOffset, codec.ReqGetEarliestMsgStoreTime)
 	route(&ResumeTransactionProcessor{b}, p.admin, codec.ReqResumeCheckHalfMessage)

@@ -268,6 +268,9 @@ func (s *MessageStore) MaxPhyOffset() PhyOffset { return s.cl.maxOffset() }
 // FlushedWhere is the end of what a power cut cannot take.
 func (s *MessageStore) FlushedWhere() PhyOffset { return s.cl.flushedWhere() }
 
+// Flush brings what the CommitLog's files have to the disk now, also with ASYNC_FLUSH. It waits for the disk.
+func (s *MessageStore) Flush() error { return s.cl.files.flush(0) }
+
 // RemainHowManyDataToCommit is how many bytes are in write buffers only, 0 without a transient store pool.
 func (s *MessageStore) RemainHowManyDataToCommit() int64 { return s.cl.remainToCommit() }
 

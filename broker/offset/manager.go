@@ -49,6 +49,9 @@ type Options struct {
 	Log       *slog.Logger
 	// VersionStep is how many commits make a new data version (Java consumerOffsetUpdateVersionStep).
 	VersionStep int64
+	// Durable is called before offsets are written: it makes durable what they pass over, or says why not. nil = nothing
+	// is needed.
+	Durable func() error
 }
 
 // Manager is Java's ConsumerOffsetManager.
@@ -395,6 +398,12 @@ func (m *Manager) Persist() error {
 	was := m.version
 	m.version = next
 	w := m.wrap()
+	if m.o.Durable != nil {
+		if err := m.o.Durable(); err != nil {
+			m.version = was
+			return err
+		}
+	}
 	if err := persist.Save(m.o.FS, m.file(), &w); err != nil {
 		m.version = was
 		return err

@@ -63,6 +63,20 @@ func (m *Manager) CreateInSendBack(name string, queueNums int, perm int32, unit,
 	})
 }
 
+// CreatePopRetry makes the topic that POP returns messages to, or a group's dead letters, with one queue (Java
+// PopReviveService.addRetryTopicIfNotExist). Its name is not checked: that of a V2 retry topic has a '+'.
+func (m *Manager) CreatePopRetry(name string) (*Topic, error) {
+	if t := m.Get(name); t != nil {
+		return t, nil
+	}
+	return m.create(name, func() (body.TopicConfig, error) {
+		if len(name) > codec.MaxRetryTopicLength {
+			return body.TopicConfig{}, fmt.Errorf("%w: %d bytes, at most %d", ErrInvalid, len(name), codec.MaxRetryTopicLength)
+		}
+		return simple(name, 1, codec.PermRead|codec.PermWrite), nil
+	})
+}
+
 // create makes a topic unless somebody else just did, and tells of it once it is written.
 func (m *Manager) create(name string, config func() (body.TopicConfig, error)) (*Topic, error) {
 	m.mu.Lock()

@@ -1,0 +1,197 @@
+package pop
+
+import (
+	"fmt"
+
+	"skylark/codec"
+	"skylark/store"
+)
+
+// check judges a receipt by itself.
+func (s *Service) check(r *Receipt, topic string, queueID int32, at codec.QueueOffset) error {
+	switch {
+	case r.QueueID != queueID || r.Offset != at:
+		return fmt.Errorf("%w: it is for queue %d offset %d, not for queue %d offset %d", ErrMismatch, r.QueueID, r.Offset,
+			queueID, at)
+	case r.Flag != FlagOf(topic):
+		return fmt.Errorf("%w: topic %s", ErrMismatch, topic)
+	case r.Broker != s.o.BrokerName && r.Broker != "":
+		return fmt.Errorf("%w: it is of broker %s", ErrMismatch, r.Broker)
+	}
+	return s.checkReviveQueue(r.ReviveQID)
+}
+
+func (s *Service) checkReviveQueue(id int32) error {
+	if id < 0 || int(id) >= s.o.ReviveQueues && id != codec.PopOrderReviveQueue {
+		return fmt.Errorf("%w: there is no revive queue %d", ErrMismatch, id)
+	}
+	return nil
+}
+
+// Ack acknowledges a message. end is what has to be durable before it is answered, 0 = nothing.
+func (s *Service) Ack(r *Receipt, topic, group string, queueID int32, at codec.QueueOffset) (end codec.PhyOffset,
+	err error) {
+	if err := s.check(r, topic, queueID, at); err != nil {
+		return 0, err
+	}
+	if r.Orderly() {
+		return 0, s.ackOrderly(r, topic, group, queueID, at)
+	}
+	end, errs := s.ack(r, topic, group, []codec.QueueOffset{at}, false)
+	return end, errs[0]
+}
+
+// AckBatch acknowledges messages of one check point; errs has what became of each.
+func (s *Service) AckBatch(r *Receipt, topic, group string, offsets []codec.QueueOffset) (end codec.PhyOffset,
+	errs []error) {
+	if err := s.checkReviveQueue(r.ReviveQID); err != nil {
+		errs = make([]error, len(offsets))
+		for i := range errs {
+			errs[i] = err
+		}
+		return 0, errs
+	}
+	if r.Orderly() {
+		for _, at := range offsets {
+			errs = append(errs, s.ackOrderly(r, topic, group, r.QueueID, at))
+		}
+		return 0, errs
+	}
+	return s.ack(r, topic, group, offsets, true)
+}
+
+// ack writes one record for all messages that may be acknowledged.
+func (s *Service) ack(r *Receipt, topic, group string, offsets []codec.QueueOffset, batch bool) (end codec.PhyOffset,
+	errs []error) {
+	k := key{topic, group, r.QueueID, r.StartOffset, r.PopTime}
+	errs = make([]error, len(offsets))
+	var e *open
+	var bits uint32
+	var claimed []codec.QueueOffset
+	record := false // some have to be written
+	for i, at := range offsets {
+		c, bit, err := s.ledger.claim(k, r, offsets[i:i+1], s.o.Clock.Millis)
+		if c == nil && err == nil {
+			err = s.stranger(r)
+		}
+		if errs[i] = err; err != nil {
+			continue
+		}
+		e, bits, claimed = c, bits|bit, append(claimed, at)
+		record = true
+	}
+	if !record {
+		return 0, errs
+	}
+	put, err := s.putAck(e, r, topic, group, claimed, batch)
+	if e != nil {
+		s.settled(e, bits, err == nil)
+	} else if q := s.peekQueue(topic, group, r.QueueID); q != nil && err == nil {
+		q.inflight.Add(-int64(len(claimed)))
+	}
+	if err != nil {
+		for i := range errs {
+			if errs[i] == nil {
+				errs[i] = err
+			}
+		}
+	}
+	return put.EndOffset, errs
+}
+
+// settled ends the claim of some messages.
+func (s *Service) settled(e *open, bits uint32, ok bool) {
+	s.ledger.settle(e, bits, ok)
+	for ; ok && bits != 0; bits &= bits - 1 {
+		e.queue.inflight.Add(-1)
+	}
+}
+
+// stranger judges a receipt that the ledger does not know: only one of the run before may be good still.
+func (s *Service) stranger(r *Receipt) error {
+	switch {
+	case s.o.Clock.Millis() >= r.PopTime+r.Invisible:
+		return ErrLate
+	case r.PopTime >= s.started:
+		return ErrSettled
+	}
+	return nil
+}
+
+// putAck writes the ack record of some messages; those of a buffered check point are in memory only.
+func (s *Service) putAck(e *open, r *Receipt, topic, group string, offsets []codec.QueueOffset, batch bool) (store.PutResult,
+	error) {
+	if e != nil && s.inMemory(e) {
+		return store.PutResult{}, nil
+	}
+	a := ackRecord{Offset: offsets[0], BrokerName: s.o.BrokerName, Group: group, PopTime: r.PopTime, QueueID: r.QueueID,
+		StartOffset: r.StartOffset, Topic: topic}
+	if batch {
+		a.Offsets = offsets
+	}
+	m, err := s.ackRecord(&a, r.ReviveQID, r.PopTime+r.Invisible)
+	if err != nil {
+		return store.PutResult{}, err
+	}
+	return s.put(m)
+}
+
+// ChangeInvisible gives a message another time to become visible, from now on. The receipt is used up; the answer has
+// the times of the new one.
+func (s *Service) ChangeInvisible(r *Receipt, topic, group string, queueID int32, at codec.QueueOffset,
+	invisible int64) (popTime, newInvisible int64, end codec.PhyOffset, err error) {
+	if err := s.check(r, topic, queueID, at); err != nil {
+		return 0, 0, 0, err
+	}
+	if r.Orderly() {
+		popTime, newInvisible, err = s.changeOrderly(r, topic, group, queueID, at, invisible)
+		return popTime, newInvisible, 0, err
+	}
+	k := key{topic, group, queueID, r.StartOffset, r.PopTime}
+	old, bits, err := s.ledger.claim(k, r, []codec.QueueOffset{at}, s.o.Clock.Millis)
+	if old == nil && err == nil {
+		err = s.stranger(r)
+	}
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	q := s.queue(topic, group, queueID)
+	e := &open{reviveQID: r.ReviveQID, queue: q, at: s.o.Clock.Millis(), ck: CheckPoint{BrokerName: s.o.BrokerName,
+		Group: group, Diffs: []int32{0}, Invisible: invisible, Num: 1, QueueID: queueID, StartOffset: at, Topic: topic}}
+	for e.ck.PopTime = e.at; !s.ledger.add(e); {
+		e.ck.PopTime++ // changed twice in a millisecond
+	}
+	if put, err := s.putCheckPoint(&e.ck, e.reviveQID); err != nil {
+		s.ledger.remove(e)
+		s.unclaim(old, bits)
+		return 0, 0, put.EndOffset, err
+	}
+	put, err := s.putAck(old, r, topic, group, []codec.QueueOffset{at}, false)
+	if err != nil { // the old check point stands, the new one must not return the message too
+		s.o.Log.Warn("old receipt not ended, the message may come twice", "topic", topic, "group", group, "error", err)
+	}
+	if old != nil {
+		s.ledger.settle(old, bits, err == nil)
+	}
+	return e.ck.PopTime, invisible, put.EndOffset, err
+}
+
+// unclaim gives up a claim.
+func (s *Service) unclaim(e *open, bits uint32) {
+	if e == nil {
+		return
+	}
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	e.pending &^= bits
+	if e.buffered {
+		e.acked &^= bits
+	}
+}
+
+// inMemory tells that the acks of a check point are not written.
+func (s *Service) inMemory(e *open) bool {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	return e.buffered
+}
