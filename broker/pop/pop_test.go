@@ -1,6 +1,7 @@
 package pop
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,7 @@ func TestRecordBodies(t *testing.T) {
 func TestPolling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPolling(clock.System, func() Settings { return Settings{PollingSize: 2, MaxPolling: 5} })
+		var mu sync.Mutex // the race detector does not see how timers follow
 		var got []string
 		now := time.Now().UnixMilli()
 		park := func(name, group string, queueID int32, after int64, tag int64) bool {
@@ -72,10 +74,19 @@ func TestPolling(t *testing.T) {
 					if expired {
 						name += "!"
 					}
+					mu.Lock()
+					defer mu.Unlock()
 					got = append(got, name)
 				}})
 		}
-		f := func(want ...string) { t.Helper(); require.Equal(t, want, got); got = nil }
+		f := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			require.Equal(t, want, got)
+			got = nil
+		}
 		require.True(t, park("b", "g", -1, 300, 0) && park("a", "g", -1, 200, 1) && park("c", "g", -1, 400, 0))
 		require.False(t, park("d", "g", -1, 100, 0), "too many for one queue")
 		require.True(t, park("e", "h", 2, 500, 0))
