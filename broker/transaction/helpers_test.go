@@ -87,7 +87,6 @@ type setup struct {
 	settings Settings
 	maxLag   int
 	async    time.Duration // until everything is flushed
-	reserved time.Duration
 	// opened is called between the store's Open and the service's Start.
 	opened func(s *system)
 }

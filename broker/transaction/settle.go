@@ -13,7 +13,7 @@ import (
 
 // Errors of End; nothing has changed then. The texts of the first ones are Java's.
 var (
-	ErrNotFound = errors.New("Find prepared transaction message failed") //nolint:staticcheck // Java's text
+	ErrNotFound = errors.New("Find prepared transaction message failed") // Java's text
 	ErrGroup    = errors.New("The producer group wrong")
 	ErrTable    = errors.New("The transaction state table offset wrong")
 	ErrPhy      = errors.New("The commit log offset wrong")

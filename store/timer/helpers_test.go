@@ -31,7 +31,6 @@ type system struct {
 	log     *logText
 	sent    []Delivery // by the service's goroutine; read it after synctest.Wait
 	stopped bool
-	seq     int
 }
 
 type logText struct {

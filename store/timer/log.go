@@ -76,8 +76,6 @@ func parseUnit(b []byte) (u unit, ok bool) {
 	return u, be.Uint32(b) == unitBytes && u.magic|0xF == 0xF && u.prev >= none && u.phy >= 0 && u.size > 0
 }
 
-func isBlank(b []byte) bool { return binary.BigEndian.Uint32(b[12:]) == blankMagic }
-
 // timerLog is the directory timerlog: files of equal size whose names are the position of their first byte. files, end and
 // dirty are guarded by the owner; the files themselves may be read and synced while they are written.
 type timerLog struct {
