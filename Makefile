@@ -54,6 +54,7 @@ pgo:
 lint: vet-cross
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v /testdata/)); [ -z "$$out" ] || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
 	$(GO) vet -tags '$(TAGS)' ./...
+	$(GO) vet -race -tags '$(TAGS)' ./... # files for the race detector build too
 	$(GO) tool staticcheck -tags '$(TAGS)' ./...
 	$(GO) test ./internal/lint
 

@@ -8,8 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var bothTypes = []SerializeType{SerializeJSON, SerializeROCKETMQ}
-
 func requireNoAllocs(t *testing.T, f func()) {
 	t.Helper()
 	f() // fields and buffers grow once

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+var bothTypes = []SerializeType{SerializeJSON, SerializeROCKETMQ}
+
 func TestEndTransactionHeader(t *testing.T) {
 	full := EndTransactionRequestHeader{Topic: "T", ProducerGroup: "g\"é", TranStateTableOffset: 1 << 40,
 		CommitLogOffset: 1 << 50, CommitOrRollback: 8, FromTransactionCheck: true, MsgID: "id", TransactionID: "x"}
