@@ -7,11 +7,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
+
+// fetching has tests that run at the same time wait for one run of Maven.
+var fetching sync.Mutex
 
 // Jars returns the directory with the server jars of a version. It lets Maven fetch them when they are not in
 // cacheDir.
 func Jars(ctx context.Context, cacheDir, version string) (string, error) {
+	fetching.Lock()
+	defer fetching.Unlock()
 	dir := filepath.Join(cacheDir, "java-server-"+version)
 	lib, done := filepath.Join(dir, "lib"), filepath.Join(dir, ".done")
 	if _, err := os.Stat(done); err == nil {
