@@ -42,13 +42,13 @@ func event(events uint32, id uint64) *unix.EpollEvent {
 	return &unix.EpollEvent{Events: events, Fd: int32(uint32(id)), Pad: int32(uint32(id >> 32))}
 }
 
-// arm has c.writable called once, when the socket takes bytes. c.mu is held and c is not closed.
+// arm has c.writable called once, when the socket takes bytes. c.Mu is held and c is not closed.
 func (d *drainer) arm(c *conn) error {
 	op := unix.EPOLL_CTL_MOD
 	if !c.watched {
 		op = unix.EPOLL_CTL_ADD
 	}
-	if err := unix.EpollCtl(d.epfd, op, c.fd, event(unix.EPOLLOUT|unix.EPOLLONESHOT, c.id)); err != nil {
+	if err := unix.EpollCtl(d.epfd, op, c.fd, event(unix.EPOLLOUT|unix.EPOLLONESHOT, c.ID())); err != nil {
 		return fmt.Errorf("reactor: cannot watch a slow connection: %w", err)
 	}
 	c.watched = true
@@ -59,7 +59,7 @@ func (d *drainer) arm(c *conn) error {
 	return nil
 }
 
-// forget is called with c.mu before the descriptor is closed.
+// forget is called with c.Mu before the descriptor is closed.
 func (d *drainer) forget(c *conn) {
 	if c.watched {
 		_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_DEL, c.fd, nil)

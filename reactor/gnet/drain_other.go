@@ -40,10 +40,10 @@ func newDrainer(t *conns.Table) (*drainer, error) {
 	return d, nil
 }
 
-// arm has c.writable called once, when the socket takes bytes. c.mu is held and c is not closed.
+// arm has c.writable called once, when the socket takes bytes. c.Mu is held and c is not closed.
 func (d *drainer) arm(c *conn) error {
 	d.mu.Lock()
-	d.waiting[c.id] = c.fd
+	d.waiting[c.ID()] = c.fd
 	d.mu.Unlock()
 	d.start.Do(func() {
 		d.done = make(chan struct{})
@@ -53,11 +53,11 @@ func (d *drainer) arm(c *conn) error {
 	return nil
 }
 
-// forget is called with c.mu before the descriptor is closed. A poll that runs may still name it; what it
+// forget is called with c.Mu before the descriptor is closed. A poll that runs may still name it; what it
 // reports is looked up by number and finds the connection closed.
 func (d *drainer) forget(c *conn) {
 	d.mu.Lock()
-	delete(d.waiting, c.id)
+	delete(d.waiting, c.ID())
 	d.mu.Unlock()
 }
 

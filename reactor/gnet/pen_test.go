@@ -46,9 +46,9 @@ func connect(t *testing.T) (*watcher, *conn, net.Conn) {
 
 // takePen does what a writer does before its system call.
 func takePen(c *conn) {
-	c.mu.Lock()
+	c.Mu.Lock()
 	c.writing = true
-	c.mu.Unlock()
+	c.Mu.Unlock()
 }
 
 func read(t *testing.T, nc net.Conn, n int) string {
@@ -68,8 +68,8 @@ func TestPenHolderWritesForOthers(t *testing.T) {
 	o.SetBuffer([]byte("3rd"))
 	require.NoError(t, c.SendOutbox(&o))
 	require.Equal(t, 7, c.PendingBytes())
-	c.mu.Lock()
-	c.out.PutBackBytes([]byte("1st "), 0) // what the socket did not take of the holder's
+	c.Mu.Lock()
+	c.Out.PutBackBytes([]byte("1st "), 0) // what the socket did not take of the holder's
 	require.NoError(t, c.wroteUnlock(0, false, nil))
 	require.Equal(t, "1st 2nd 3rd", read(t, nc, 11))
 	require.Zero(t, c.PendingBytes())
@@ -85,7 +85,7 @@ func TestPenHolderLeavesTheRestToTheDrainer(t *testing.T) {
 		require.NoError(t, c.Send([]byte(block)))
 	}
 	require.Equal(t, size, c.PendingBytes())
-	c.mu.Lock()
+	c.Mu.Lock()
 	require.NoError(t, c.wroteUnlock(0, false, nil))
 	for range size / len(block) {
 		require.Equal(t, block, read(t, nc, len(block)))
@@ -100,13 +100,13 @@ func TestCloseWaitsForThePen(t *testing.T) {
 	takePen(c)
 	require.NoError(t, nc.Close())
 	require.Eventually(t, func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.Mu.Lock()
+		defer c.Mu.Unlock()
 		return c.closed
 	}, 10*time.Second, time.Millisecond)
 	require.Empty(t, w.closed)
 	require.ErrorIs(t, c.Send([]byte("x")), reactor.ErrClosed, "nobody takes the pen any more")
-	c.mu.Lock()
+	c.Mu.Lock()
 	require.ErrorIs(t, c.wroteUnlock(0, false, nil), reactor.ErrClosed)
 	require.NoError(t, <-w.closed)
 }
@@ -117,7 +117,7 @@ func TestLateEventOfTheDrainer(t *testing.T) {
 	require.NoError(t, nc.Close())
 	require.NoError(t, <-w.closed)
 	c.writable()
-	require.Nil(t, c.eng.table.Get(c.id))
+	require.Nil(t, c.eng.table.Get(c.ID()))
 	c.Close(nil)
 }
 

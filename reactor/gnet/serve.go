@@ -17,7 +17,7 @@ import (
 // serve is one turn of the loop: p is what was read, empty after a wake-up.
 func (c *conn) serve(p []byte) gn.Action {
 	if len(p) > 0 {
-		c.touch()
+		c.Touch()
 	}
 	if !c.opened {
 		if len(p) == 0 {
@@ -29,7 +29,7 @@ func (c *conn) serve(p []byte) gn.Action {
 	}
 	lp := c.loop
 	for {
-		if c.out.Paused() {
+		if c.Out.Paused() {
 			return c.hold(p)
 		}
 		c.pausedBytes = 0
@@ -44,7 +44,7 @@ func (c *conn) serve(p []byte) gn.Action {
 		if err != nil {
 			return c.closeNow(err)
 		}
-		if c.closing.Load() {
+		if c.Closing.Load() {
 			return gn.Close
 		}
 		if len(frames) == 0 {
@@ -56,18 +56,18 @@ func (c *conn) serve(p []byte) gn.Action {
 
 // closeNow ends the connection from the loop.
 func (c *conn) closeNow(reason error) gn.Action {
-	c.mu.Lock()
-	if !c.closing.Load() {
-		c.closing.Store(true)
-		c.reason = reason
+	c.Mu.Lock()
+	if !c.Closing.Load() {
+		c.Closing.Store(true)
+		c.Reason = reason
 	}
-	c.mu.Unlock()
+	c.Mu.Unlock()
 	return gn.Close
 }
 
 // hold keeps what a paused connection sends. gnet cannot stop reading, so there is a limit.
 func (c *conn) hold(p []byte) gn.Action {
-	if c.closing.Load() {
+	if c.Closing.Load() {
 		return gn.Close
 	}
 	if c.pausedBytes += len(p); c.pausedBytes > c.eng.opts.MaxPausedInboundBytes {

@@ -57,7 +57,7 @@ func (c *conn) serve(head []byte) error {
 	c.opened = true
 	frames := make([]codec.Frame, 0, 16)
 	for {
-		c.touch()
+		c.Touch()
 		if frames, err = c.turn(p, frames); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (c *conn) read(buf []byte) ([]byte, error) {
 // turn serves the frames that p completes. scratch is reused for them.
 func (c *conn) turn(p []byte, scratch []codec.Frame) ([]codec.Frame, error) {
 	for {
-		if c.out.Paused() && !c.waitResumed() {
+		if c.Out.Paused() && !c.waitResumed() {
 			return scratch, reactor.ErrClosed
 		}
 		frames, rest, err := c.in.Split(p, scratch[:0])
@@ -100,7 +100,7 @@ func (c *conn) turn(p []byte, scratch []codec.Frame) ([]codec.Frame, error) {
 		switch {
 		case err != nil:
 			return scratch, err
-		case c.closing.Load():
+		case c.Closing.Load():
 			return scratch, reactor.ErrClosed
 		case len(frames) == 0:
 			c.in.Keep(p)
@@ -111,12 +111,12 @@ func (c *conn) turn(p []byte, scratch []codec.Frame) ([]codec.Frame, error) {
 
 // waitResumed waits until the peer has read enough; false when the connection is closing.
 func (c *conn) waitResumed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.out.Paused() && !c.closing.Load() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	for c.Out.Paused() && !c.Closing.Load() {
 		c.cond.Wait()
 	}
-	return !c.closing.Load()
+	return !c.Closing.Load()
 }
 
 // startTLS goes on with TLS; head is the beginning of the handshake.

@@ -27,25 +27,25 @@ func (c *conn) queue(o *reactor.Outbox, p []byte, last bool) error {
 	if o != nil && o.Empty() {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || c.closing.Load() && !last {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.closed || c.Closing.Load() && !last {
 		if o != nil {
 			o.Release()
 		}
-		return c.refusal()
+		return c.RefusalLocked()
 	}
 	now := c.eng.table.Now()
 	if o != nil {
-		c.out.Append(o, 0, now)
+		c.Out.Append(o, 0, now)
 	} else {
-		c.out.AppendBytes(p, now)
+		c.Out.AppendBytes(p, now)
 	}
-	if !c.writing && !c.out.Empty() {
+	if !c.writing && !c.Out.Empty() {
 		c.writing = true
 		go c.writeAll()
 	}
-	if c.out.Overflowed() {
+	if c.Out.Overflowed() {
 		c.closeLocked(reactor.ErrSlowReader)
 		return reactor.ErrSlowReader
 	}
@@ -55,16 +55,16 @@ func (c *conn) queue(o *reactor.Outbox, p []byte, last bool) error {
 // writeAll is the writer.
 func (c *conn) writeAll() {
 	w := writers.Get().(*writer)
-	c.mu.Lock()
-	for !c.out.Empty() && !c.hurry {
-		w.fill(&c.out, c.nc)
-		c.mu.Unlock()
+	c.Mu.Lock()
+	for !c.Out.Empty() && !c.hurry {
+		w.fill(&c.Out, c.nc)
+		c.Mu.Unlock()
 		n, err := w.write(c.nc)
-		c.mu.Lock()
+		c.Mu.Lock()
 		if n > 0 {
-			c.touch()
+			c.Touch()
 		}
-		if c.out.Advance(n, c.eng.table.Now()) {
+		if c.Out.Advance(n, c.eng.table.Now()) {
 			c.cond.Broadcast()
 		}
 		if err != nil {
@@ -74,7 +74,7 @@ func (c *conn) writeAll() {
 	}
 	c.writing = false
 	c.cond.Broadcast()
-	c.mu.Unlock()
+	c.Mu.Unlock()
 	w.reset()
 	writers.Put(w)
 }

@@ -165,7 +165,7 @@ func (e *Engine) members() (all []*conn) {
 	return all
 }
 
-func lastID(e *Engine) uint64 { return newConn(e, -1, e.addrs[0], e.addrs[0]).id }
+func lastID(e *Engine) uint64 { return newConn(e, -1, e.addrs[0], e.addrs[0]).ID() }
 
 // TestBalance: connections go where the fewest are.
 func TestBalance(t *testing.T) {
@@ -184,7 +184,7 @@ func TestBalance(t *testing.T) {
 	gone := map[*loop]int{}
 	byAddr := map[string]*conn{}
 	for _, c := range e.members() {
-		byAddr[c.remote.String()] = c
+		byAddr[c.RemoteAddr().String()] = c
 	}
 	for _, nc := range ncs { // all of one loop, half of another
 		lp := byAddr[nc.LocalAddr().String()].lp

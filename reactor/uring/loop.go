@@ -114,7 +114,7 @@ func (lp *loop) stop() {
 	<-lp.done
 }
 
-// post has the loop look at c. It may be called from any goroutine and with c.mu held.
+// post has the loop look at c. It may be called from any goroutine and with c.Mu held.
 func (lp *loop) post(c *conn) {
 	if c.posted.Swap(true) {
 		return
@@ -155,7 +155,7 @@ func (lp *loop) attend(c *conn) {
 	switch {
 	case c.finishing:
 		c.tryEnd()
-	case c.closing.Load():
+	case c.Closing.Load():
 		c.finish(nil)
 	default:
 		c.writeOn()

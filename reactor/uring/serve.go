@@ -19,7 +19,7 @@ import (
 // receive puts a receive into the ring, unless there is one or none is wanted: a paused connection is not read
 // from, its peer's socket fills up.
 func (c *conn) receive() {
-	if c.receiving || c.finishing || c.closing.Load() || c.out.Paused() {
+	if c.receiving || c.finishing || c.Closing.Load() || c.Out.Paused() {
 		return
 	}
 	e := c.lp.ring.entry()
@@ -44,7 +44,7 @@ func (c *conn) received(res int32, flags uint32) {
 	if flags&giouring.CQEFBuffer != 0 {
 		bid := uint16(flags >> giouring.CQEBufferShift)
 		if res > 0 && !c.finishing {
-			c.touch()
+			c.Touch()
 			c.serve(c.lp.ring.buffer(bid, int(res)))
 		}
 		c.lp.ring.giveBack(bid)
@@ -98,7 +98,7 @@ func (c *conn) serve(p []byte) {
 	}
 	lp := c.lp
 	for {
-		if c.out.Paused() {
+		if c.Out.Paused() {
 			c.hold(p)
 			return
 		}
@@ -115,7 +115,7 @@ func (c *conn) serve(p []byte) {
 			c.finish(err)
 			return
 		}
-		if c.closing.Load() {
+		if c.Closing.Load() {
 			return // in the mail
 		}
 		if len(frames) == 0 {
@@ -179,14 +179,14 @@ func (c *conn) finish(reason error) {
 		return
 	}
 	c.finishing = true
-	c.mu.Lock()
-	c.ours = reason != nil && !conns.IsBroken(reason) || c.closing.Load()
-	if !c.closing.Load() {
-		c.closing.Store(true)
-		c.reason = reason
+	c.Mu.Lock()
+	c.ours = reason != nil && !conns.IsBroken(reason) || c.Closing.Load()
+	if !c.Closing.Load() {
+		c.Closing.Store(true)
+		c.Reason = reason
 	}
 	c.closed = true
-	c.mu.Unlock()
+	c.Mu.Unlock()
 	if c.inflight > 0 { // sends of this turn go before it, and complete
 		e := c.lp.ring.entry()
 		e.PrepareCancelFd(c.fd, giouring.AsyncCancelAll)
@@ -202,17 +202,17 @@ func (c *conn) tryEnd() {
 	if c.slot == 0 || c.inflight > 0 {
 		return
 	}
-	c.mu.Lock()
+	c.Mu.Lock()
 	if c.writing {
-		c.mu.Unlock()
+		c.Mu.Unlock()
 		return
 	}
-	reason, pending := c.reason, c.out.Size()
+	reason, pending := c.Reason, c.Out.Size()
 	if c.ours && !c.handedOver && !conns.IsBroken(reason) && !errors.Is(reason, reactor.ErrSlowReader) {
 		c.writeLast()
 	}
-	c.out.Release()
-	c.mu.Unlock()
+	c.Out.Release()
+	c.Mu.Unlock()
 	held := c.in.Buffered()
 	c.in.Release()
 	c.lp.forget(c)
@@ -225,5 +225,5 @@ func (c *conn) tryEnd() {
 		}
 		c.eng.slots.Release()
 	}
-	c.eng.table.Remove(c.id)
+	c.eng.table.Remove(c.ID())
 }

@@ -4,7 +4,6 @@ package uring
 
 import (
 	"slices"
-	"sync"
 	"syscall"
 	"unsafe"
 
@@ -26,33 +25,26 @@ const (
 	maxRingAnswer = 64 << 10
 )
 
-var batches = sync.Pool{New: func() any { return new(zerocopy.Batch) }}
-
-func putBatch(b *zerocopy.Batch) {
-	b.Reset()
-	batches.Put(b)
-}
-
 // Send implements reactor.Conn.
 func (c *conn) Send(p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
-	c.mu.Lock()
-	if c.closing.Load() {
-		defer c.mu.Unlock()
-		return c.refusal()
+	c.Mu.Lock()
+	if c.Closing.Load() {
+		defer c.Mu.Unlock()
+		return c.RefusalLocked()
 	}
 	if c.busyLocked() {
-		c.out.AppendBytes(p, c.eng.table.Now())
+		c.Out.AppendBytes(p, c.eng.table.Now())
 		return c.queuedUnlock()
 	}
 	c.writing = true
-	c.mu.Unlock()
+	c.Mu.Unlock()
 	n, err := zerocopy.Write(c.fd, p)
-	c.mu.Lock()
+	c.Mu.Lock()
 	if err == nil && n < len(p) {
-		c.out.PutBackBytes(p[n:], c.eng.table.Now())
+		c.Out.PutBackBytes(p[n:], c.eng.table.Now())
 	}
 	return c.wroteUnlock(n, n < len(p), err)
 }
@@ -68,49 +60,34 @@ func (c *conn) send(o *reactor.Outbox, last bool) error {
 		o.Release()
 		return nil
 	}
-	c.mu.Lock()
-	if c.closed || c.closing.Load() && !last {
-		defer c.mu.Unlock()
+	c.Mu.Lock()
+	if c.closed || c.Closing.Load() && !last {
+		defer c.Mu.Unlock()
 		o.Release()
-		return c.refusal()
+		return c.RefusalLocked()
 	}
 	if c.busyLocked() {
-		c.out.Append(o, 0, c.eng.table.Now())
+		c.Out.Append(o, 0, c.eng.table.Now())
 		return c.queuedUnlock()
 	}
 	c.writing = true
-	c.mu.Unlock()
-	n, asked, err := c.writeOutbox(o)
-	c.mu.Lock()
+	c.Mu.Unlock()
+	n, asked, err := conns.WriteOutbox(c.fd, o)
+	c.Mu.Lock()
 	if err == nil && n < size {
-		c.out.PutBack(o, n, c.eng.table.Now())
+		c.Out.PutBack(o, n, c.eng.table.Now())
 	} else {
 		o.Release()
 	}
 	return c.wroteUnlock(n, n < asked, err)
 }
 
-// writeOutbox makes one system call, or a few for long runs of files; asked is how much of o they were given.
-func (c *conn) writeOutbox(o *reactor.Outbox) (n, asked int, err error) {
-	if !o.HasSegments() {
-		n, err = zerocopy.Write(c.fd, o.Buffer())
-		return n, len(o.Buffer()), err
-	}
-	v := batches.Get().(*zerocopy.Batch)
-	defer putBatch(v)
-	// what is beyond a full batch stays for the next one
-	full := false
-	o.Each(func(b []byte, owner zerocopy.Owner) { full = full || !v.Add(b, owner) })
-	n, err = v.Write(c.fd)
-	return n, v.Size(), err
-}
-
 // busyLocked: somebody else writes, or bytes wait that come before the new ones.
-func (c *conn) busyLocked() bool { return c.writing || !c.out.Empty() }
+func (c *conn) busyLocked() bool { return c.writing || !c.Out.Empty() }
 
 // queuedUnlock ends a call that only queued.
 func (c *conn) queuedUnlock() error {
-	defer c.mu.Unlock()
+	defer c.Mu.Unlock()
 	if c.inline {
 		c.lp.post(c) // the loop may sleep upon the completion
 	}
@@ -118,7 +95,7 @@ func (c *conn) queuedUnlock() error {
 }
 
 func (c *conn) overflowLocked() error {
-	if c.out.Overflowed() {
+	if c.Out.Overflowed() {
 		c.closeLocked(reactor.ErrSlowReader)
 		return reactor.ErrSlowReader
 	}
@@ -128,22 +105,22 @@ func (c *conn) overflowLocked() error {
 // wroteUnlock is called with the lock and the pen after a direct write of n bytes, and puts the pen down: it
 // writes what others queued meanwhile, and leaves to the ring what a full socket does not take.
 func (c *conn) wroteUnlock(n int, full bool, err error) error {
-	defer c.mu.Unlock()
+	defer c.Mu.Unlock()
 	if n > 0 {
-		c.touch()
+		c.Touch()
 	}
-	if err == nil && !full && !c.out.Empty() {
+	if err == nil && !full && !c.Out.Empty() {
 		err = c.writeQueueLocked()
 	}
 	c.writing = false
 	switch {
 	case c.closed:
 		c.lp.post(c) // the loop waits for the pen
-		return c.refusal()
+		return c.RefusalLocked()
 	case err != nil:
 		c.closeLocked(conns.Broken(err))
 		return reactor.ErrClosed
-	case c.out.Empty():
+	case c.Out.Empty():
 		return nil
 	}
 	if err := c.overflowLocked(); err != nil {
@@ -156,15 +133,15 @@ func (c *conn) wroteUnlock(n int, full bool, err error) error {
 // writeQueueLocked writes what waits until it is through, the socket is full, or it is the ring's turn. It lets
 // go of the lock for each system call; the caller has the pen.
 func (c *conn) writeQueueLocked() error {
-	v := batches.Get().(*zerocopy.Batch)
-	defer putBatch(v)
-	for round := 0; round < maxPenRounds && !c.out.Empty() && !c.closed; round++ {
-		c.out.Fill(v, maxQueueWrite)
-		c.mu.Unlock()
+	v := conns.GetBatch()
+	defer conns.PutBatch(v)
+	for round := 0; round < maxPenRounds && !c.Out.Empty() && !c.closed; round++ {
+		c.Out.Fill(v, maxQueueWrite)
+		c.Mu.Unlock()
 		n, err := v.Write(c.fd)
 		full := n < v.Size()
 		v.Reset()
-		c.mu.Lock()
+		c.Mu.Lock()
 		c.advanceLocked(n)
 		if err != nil || full {
 			return err
@@ -176,9 +153,9 @@ func (c *conn) writeQueueLocked() error {
 // advanceLocked drops n bytes, which the socket took, from the queue.
 func (c *conn) advanceLocked(n int) {
 	if n > 0 {
-		c.touch()
+		c.Touch()
 	}
-	if c.out.Advance(n, c.eng.table.Now()) && !c.closing.Load() {
+	if c.Out.Advance(n, c.eng.table.Now()) && !c.Closing.Load() {
 		c.resumed.Store(true) // served again
 		c.lp.post(c)
 	}
@@ -186,14 +163,14 @@ func (c *conn) advanceLocked(n int) {
 
 // writeLast gives what waits one more chance, without waiting. Nobody has the pen.
 func (c *conn) writeLast() {
-	if c.out.Empty() {
+	if c.Out.Empty() {
 		return
 	}
-	v := batches.Get().(*zerocopy.Batch)
-	defer putBatch(v)
-	c.out.Fill(v, maxQueueWrite)
+	v := conns.GetBatch()
+	defer conns.PutBatch(v)
+	c.Out.Fill(v, maxQueueWrite)
 	if n, err := v.Write(c.fd); err == nil {
-		c.out.Advance(n, c.eng.table.Now())
+		c.Out.Advance(n, c.eng.table.Now())
 	}
 }
 
@@ -206,14 +183,14 @@ func (c *conn) answer() {
 		_ = c.send(lp.out, true) // a closed connection is seen by the caller
 		return
 	}
-	c.mu.Lock()
+	c.Mu.Lock()
 	if c.closed || c.busyLocked() {
-		c.mu.Unlock()
+		c.Mu.Unlock()
 		_ = c.send(lp.out, true)
 		return
 	}
 	c.writing, c.inline = true, true
-	c.mu.Unlock()
+	c.Mu.Unlock()
 	op := lp.takeOp(c)
 	op.box, lp.out = lp.out, lp.newBox()
 	b := op.box.Buffer()
@@ -237,10 +214,10 @@ func (lp *loop) newBox() *reactor.Outbox {
 // completes when the socket has taken some of it. Mapped ranges are sent by a worker of the kernel: their pages
 // may be cold by now, and the loop must not wait for the disk.
 func (c *conn) writeOn() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lp.hurry = c.lp.hurry || c.inline && !c.out.Empty()
-	if c.writing || c.closed || c.out.Empty() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	c.lp.hurry = c.lp.hurry || c.inline && !c.Out.Empty()
+	if c.writing || c.closed || c.Out.Empty() {
 		return
 	}
 	op := c.lp.takeOp(c)
@@ -248,7 +225,7 @@ func (c *conn) writeOn() {
 		return
 	}
 	c.writing = true
-	c.out.Fill(op, maxQueueWrite)
+	c.Out.Fill(op, maxQueueWrite)
 	e := c.lp.ring.entry()
 	op.prepare(e, c.fd, unix.MSG_NOSIGNAL)
 	if op.mapped {
@@ -289,22 +266,22 @@ func (lp *loop) sent(op *sendOp, res int32) {
 	box := op.box
 	op.reset()
 	lp.freeOps = append(lp.freeOps, op)
-	c.mu.Lock()
+	c.Mu.Lock()
 	switch {
 	case box == nil:
 		c.advanceLocked(n)
 	case err == nil && n < box.Size():
-		c.out.PutBack(box, n, c.eng.table.Now())
+		c.Out.PutBack(box, n, c.eng.table.Now())
 		_ = c.overflowLocked()
 	}
 	if n > 0 {
-		c.touch()
+		c.Touch()
 	}
 	c.writing, c.inline = false, false
 	if err != nil {
 		c.closeLocked(err)
 	}
-	c.mu.Unlock()
+	c.Mu.Unlock()
 	if box != nil {
 		box.Release()
 		lp.boxes = append(lp.boxes, box)

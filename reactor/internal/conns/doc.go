@@ -1,6 +1,6 @@
 // Package conns is what all engines do alike with their connections: number them, count them against the
 // limit, find those that are idle or do not read, close all, wait until all are gone, and log why one was
-// closed.
+// closed. Conn is the part of a connection that is the same in all of them.
 //
 // # Time without a clock
 //
