@@ -208,9 +208,7 @@ func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error
 		AutoCreateSubscriptionGroup: bc.AutoCreateSubscriptionGroup, EnableCreateSysGroup: bc.EnableCreateSysGroup})
 	b.offsets = offset.New(offset.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
 		VersionStep: bc.ConsumerOffsetUpdateVersionStep, Durable: b.flushPops})
-	if b.filters, err = consumerfilter.New(consumerfilter.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock,
-		Log: b.log, ErrorPercent: bc.MaxErrorRateOfBloomFilter, Expected: bc.ExpectConsumerNumUseFilter,
-		KeepDead: millis(bc.FilterDataCleanTimeSpan)}); err != nil {
+	if err = b.makeFilters(configDir); err != nil {
 		return err
 	}
 	return errors.Join(b.load("topics", b.topics.Load), b.load("subscription groups", b.groups.Load),

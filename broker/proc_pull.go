@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"skylark/broker/conn"
+	"skylark/broker/consumerfilter"
 	"skylark/broker/group"
 	"skylark/broker/topic"
 	"skylark/codec"
@@ -56,10 +57,12 @@ type pull struct {
 	topic *topic.Topic
 	group *group.Group
 	sub   *conn.Subscription
+	data  *consumerfilter.Entry // of a SQL92 subscription that a heartbeat brought
 
-	get  store.GetRequest
-	res  store.GetResult
-	resp codec.PullResponse
+	match consumerfilter.MessageFilter
+	get   store.GetRequest
+	res   store.GetResult
+	resp  codec.PullResponse
 }
 
 var pulls = sync.Pool{New: func() any { return &pull{} }}
@@ -120,7 +123,7 @@ func (q *pull) serve() pullOutcome {
 	q.get = store.GetRequest{Topic: q.topic.Name, QueueID: h.QueueID, Offset: h.QueueOffset,
 		MaxMsgs: int(h.MaxMsgNums), MaxBytes: int(h.MaxMsgBytes), AllowCold: q.mayWait}
 	if !q.sub.All() {
-		q.get.Filter = q.sub
+		q.get.Filter = q.filter()
 	}
 	q.span.About(q.topic.Name, h.QueueID)
 	q.span.Enter(latency.Read)
@@ -235,9 +238,30 @@ func (q *pull) groupSubscription() (ok bool, outcome pullOutcome) {
 		case data.ClientVersion < h.SubVersion:
 			return q.refuse(codec.RespFilterDataNotLatest, "the consumer's consumer filter data not latest", 0)
 		}
+		q.data = data
 	}
 	q.sub = sub
 	return q.allowed()
+}
+
+// filter is what leaves messages out: the subscription itself, unless it is SQL92.
+func (q *pull) filter() store.MessageFilter {
+	switch {
+	case q.sub.IsTag():
+		return q.sub
+	case q.byOrigin():
+		q.match.ForRetry(q.b.filters, codec.GroupOfRetryTopic(q.topic.Name))
+	case q.data != nil:
+		q.match.ForEntry(q.b.filters, q.data)
+	default:
+		q.match.ForExpression(q.sub.SQL())
+	}
+	return &q.match
+}
+
+// byOrigin tells that the messages of a retry topic are judged by the condition of the topic they come from.
+func (q *pull) byOrigin() bool {
+	return q.b.cfg.broker.FilterSupportRetry && codec.IsRetryTopic(q.topic.Name) && !q.sub.IsTag()
 }
 
 // allowed refuses SQL92, and consumers that only pull, where the operator wants it so.

@@ -25,6 +25,7 @@ type heldPull struct {
 	opaque int32
 	woken  int64 // when it was, if a reader goroutine serves it; latency.Recorder.Now
 	text   []byte
+	anyone bool // every message may be wanted: the subscription alone does not tell, see pull.byOrigin
 	cold   bool // it has waited because its group reads too much cold data
 }
 
@@ -65,6 +66,7 @@ func (q *pull) park() bool {
 // keep is the request in memory of its own.
 func (q *pull) keep() *heldPull {
 	hp := heldPulls.Get().(*heldPull)
+	hp.anyone = q.byOrigin()
 	hp.b, hp.sub, hp.conn, hp.code, hp.typ, hp.opaque = q.b, q.sub, q.conn, q.code, q.typ, q.opaque
 	hp.keepHeader(&q.h)
 	return hp
@@ -92,7 +94,7 @@ func (w *heldPull) Want() codec.QueueOffset { return w.h.QueueOffset }
 
 // Interested implements hold.Wait.
 func (w *heldPull) Interested(tagsCode int64, properties []byte) bool {
-	return w.sub.Interested(tagsCode, properties)
+	return w.anyone || w.sub.Interested(tagsCode, properties)
 }
 
 // Wake implements hold.Wait: the pull runs once more, with all its checks, in the goroutine that reports the

@@ -25,7 +25,7 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 	if c.FlushDiskType == config.SyncFlush {
 		flush = store.SyncFlush
 	}
-	return store.Options{
+	o := store.Options{
 		RootDir: c.StorePathRootDir, CommitLogDir: c.StorePathCommitLog,
 		MappedFileSizeCommitLog:    int64(c.MappedFileSizeCommitLog),
 		MappedFileSizeConsumeQueue: int64(c.MappedFileSizeConsumeQueue),
@@ -72,9 +72,8 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 		CommitIntervalCommitLog:          millis(c.CommitIntervalCommitLog),
 		CommitCommitLogLeastPages:        c.CommitCommitLogLeastPages,
 		CommitCommitLogThoroughInterval:  millis(c.CommitCommitLogThoroughInterval),
-
-		DelayTagsCode: levels.DueMillis,
-		FS:            b.o.FS, Clock: b.clock, Log: b.o.Log.With("part", "store"),
+		DelayTagsCode:                    levels.DueMillis,
+		FS:                               b.o.FS, Clock: b.clock, Log: b.o.Log.With("part", "store"),
 		Listener: store.Listener{
 			Arrived: b.arrived,
 			Truncated: func(file string, pos, bytes int64, reason string) {
@@ -87,6 +86,8 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 			WriteError: func(err error) { b.log.Error("store cannot write", "error", err) },
 		},
 	}
+	b.filterOptions(&o)
+	return o
 }
 
 // transientStorePoolEnable tells whether the pool is in effect (Java 5 DefaultMessageStore.isTransientStorePoolEnable): on

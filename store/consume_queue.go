@@ -33,7 +33,7 @@ var errQueueOrder = errors.New("store: queue offset out of order")
 //	0       8     phyOffset of the record
 //	8       4     size of the record
 //	12      8     tagsCode: hash of the tags; in SCHEDULE_TOPIC_XXXX the time the message is due (ms); below
-//	              -2^31 the address of a ConsumeQueueExt unit, which only Java writes
+//	              -2^31 the address of a ConsumeQueueExt unit
 //
 // The entry of queue offset q stands at byte 20·q of the file set. A blank entry is (0, 0x7FFFFFFF, 0); where records
 // are missing in the middle its phyOffset is the end of the record before, so that phyOffset never decreases.
@@ -78,6 +78,7 @@ type consumeQueue struct {
 	topic   string
 	queueID int32
 	mfq     *mappedFileQueue
+	ext     *consumeQueueExt // nil without enableConsumeQueueExt
 
 	// next is the queue offset of the next message put. It is read and moved under the put lock.
 	next atomic.Int64
@@ -101,6 +102,7 @@ func newConsumeQueue(o *Options, dir, topic string, queueID int32) *consumeQueue
 	queueDir := path.Join(dir, topic, strconv.Itoa(int(queueID)))
 	cq := &consumeQueue{topic: topic, queueID: queueID}
 	cq.mfq = newMappedFileQueue(o, queueDir, o.MappedFileSizeConsumeQueue, false)
+	cq.ext = newConsumeQueueExt(o, topic, queueID)
 	cq.maxPhy.Store(-1)
 	return cq
 }
@@ -115,11 +117,22 @@ func (cq *consumeQueue) append(e cqEntry, q int64) error {
 	if e.end() <= cq.maxPhy.Load() {
 		return nil
 	}
-	if end := cq.maxOffset.Load(); q != end {
-		if err := cq.align(q, end); err != nil {
-			return err
-		}
+	if err := cq.makePlace(q); err != nil {
+		return err
 	}
+	return cq.appendEntry(e, q)
+}
+
+// makePlace makes q the next free place if it is not.
+func (cq *consumeQueue) makePlace(q int64) error {
+	if end := cq.maxOffset.Load(); q != end {
+		return cq.align(q, end)
+	}
+	return nil
+}
+
+// appendEntry writes the entry of queue offset q, the next free place.
+func (cq *consumeQueue) appendEntry(e cqEntry, q int64) error {
 	var b [cqEntryBytes]byte
 	e.put(b[:])
 	if err := cq.write(q, b[:]); err != nil {
@@ -191,7 +204,7 @@ func (cq *consumeQueue) reset() error {
 	cq.maxPhy.Store(-1)
 	cq.saved.Store(nil)
 	cq.readyTo = 0
-	return cq.mfq.destroy()
+	return errors.Join(cq.mfq.destroy(), cq.ext.reset())
 }
 
 // blankBlock is how many blank entries are written at a time.
@@ -311,5 +324,6 @@ func (cq *consumeQueue) deleteExpired(minPhy int64, limit int) ([]string, error)
 		return decodeCQEntry(b).phyOffset < minPhy
 	})
 	cq.correctMin(minPhy)
-	return deleted, err
+	units, extErr := cq.deleteExpiredExt(limit)
+	return append(deleted, units...), errors.Join(err, extErr)
 }

@@ -19,7 +19,8 @@ func (t *consumeQueueTable) deleteTopic(topic string) (bool, error) {
 	}
 	// From here on the topic may live again. The mark must be durable before the files go, or a crash could leave a
 	// half-deleted topic that recovery completes again.
-	return true, errors.Join(t.saveMarks(), ignoreNotExist(t.fs.SyncDir(t.dir)), t.fs.RemoveAll(trash))
+	return true, errors.Join(t.saveMarks(), syncDirs(t.fs, t.dir, path.Join(t.o.RootDir, extDirName)),
+		t.fs.RemoveAll(trash))
 }
 
 // detachTopic is the part under writeMu: it moves the files out of the way in one rename.
@@ -40,9 +41,9 @@ func (t *consumeQueueTable) detachTopic(topic string) (trash string, err error) 
 		t.deletedTopics[tq.topic] = t.cl.wroteEnd()
 	})
 	for _, cq := range tq.list() {
-		cq.mfq.close()
+		cq.close()
 	}
-	if err := ignoreNotExist(t.fs.Rename(path.Join(t.dir, topic), trash)); err != nil {
+	if err := t.moveAway(trash, path.Join(t.dir, topic), extDir(t.o.RootDir, topic)); err != nil {
 		return "", fmt.Errorf("store: delete topic %s: %w", topic, err)
 	}
 	return trash, nil
@@ -56,6 +57,19 @@ func (t *consumeQueueTable) trashName() (string, error) {
 	}
 	t.trashSeq++
 	return path.Join(dir, strconv.Itoa(t.trashSeq)), nil
+}
+
+// moveAway makes trash and moves directories, those that exist, below it.
+func (t *consumeQueueTable) moveAway(trash string, dirs ...string) error {
+	if err := t.fs.MkdirAll(trash); err != nil {
+		return err
+	}
+	for i, dir := range dirs {
+		if err := ignoreNotExist(t.fs.Rename(dir, path.Join(trash, strconv.Itoa(i)))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cleanExpired removes the queues, except those of topics to keep, whose last record has expired (Java cleanExpired,
@@ -110,8 +124,9 @@ func (t *consumeQueueTable) detachExpired(cq *consumeQueue, minPhy int64) (trash
 	if !detached {
 		return "", nil
 	}
-	cq.mfq.close()
-	if err := ignoreNotExist(t.fs.Rename(cq.mfq.dir, trash)); err != nil {
+	cq.close()
+	units := path.Join(extDir(t.o.RootDir, cq.topic), strconv.Itoa(int(cq.queueID)))
+	if err := t.moveAway(trash, cq.mfq.dir, units); err != nil {
 		return "", fmt.Errorf("store: delete queue %s-%d: %w", cq.topic, cq.queueID, err)
 	}
 	return trash, nil

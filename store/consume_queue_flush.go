@@ -25,8 +25,12 @@ func (cq *consumeQueue) mark() queueMark {
 // the queue and its length have to be made durable, too; the directories above are the table's.
 func (cq *consumeQueue) flush(newFiles bool) error {
 	m := cq.mark()
+	if err := cq.ext.flush(newFiles); err != nil {
+		cq.namesDirty.Store(true)
+		return err
+	}
 	if newFiles {
-		if err := cq.syncNames(); err != nil {
+		if err := syncQueueNames(cq.mfq); err != nil {
 			cq.namesDirty.Store(true)
 			return err
 		}
@@ -42,10 +46,10 @@ func (cq *consumeQueue) flush(newFiles bool) error {
 	return nil
 }
 
-// syncNames makes names and the last length durable. Where a file has just been deleted there is nothing to do.
-func (cq *consumeQueue) syncNames() error {
-	fs := cq.mfq.fs
-	if mf := cq.mfq.last(); mf != nil {
+// syncQueueNames makes names and the last length durable. Where a file has just been deleted there is nothing to do.
+func syncQueueNames(q *mappedFileQueue) error {
+	fs := q.fs
+	if mf := q.last(); mf != nil {
 		f, err := fs.Open(mf.path)
 		if err == nil {
 			err = errors.Join(f.Sync(), f.Close())
@@ -54,7 +58,7 @@ func (cq *consumeQueue) syncNames() error {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
-	return syncDirs(fs, cq.mfq.dir)
+	return syncDirs(fs, q.dir)
 }
 
 // syncDirs makes the names in directories durable; those that are gone are left out.
@@ -71,7 +75,11 @@ func syncDirs(fs vfs.FS, dirs ...string) error {
 func (t *consumeQueueTable) flushPages(leastPages int) error {
 	var first error
 	t.each(func(cq *consumeQueue) {
-		if err := cq.mfq.flush(leastPages); err != nil && first == nil {
+		err := cq.mfq.flush(leastPages)
+		if cq.ext != nil {
+			err = errors.Join(err, cq.ext.mfq.flush(leastPages))
+		}
+		if err != nil && first == nil {
 			first = err
 		}
 	})
@@ -109,6 +117,12 @@ func (t *consumeQueueTable) syncTopics(topics map[string]bool) error {
 	}
 	for topic := range topics {
 		if err := syncDirs(t.fs, path.Join(t.dir, topic)); err != nil {
+			return err
+		}
+		if !t.o.EnableConsumeQueueExt {
+			continue
+		}
+		if err := syncDirs(t.fs, path.Join(t.o.RootDir, extDirName), extDir(t.o.RootDir, topic)); err != nil {
 			return err
 		}
 	}

@@ -77,6 +77,9 @@ func (t *consumeQueueTable) load() error {
 			return err
 		}
 	}
+	if err := t.removeOrphanUnits(); err != nil {
+		return err
+	}
 	return t.forEach(t.all(), manyWorkers(), (*consumeQueue).load)
 }
 
@@ -104,6 +107,9 @@ func (t *consumeQueueTable) loadTopic(topic string) error {
 // load maps the files. A file that is too short is taken away with those behind it; the log has what they held. One that
 // is too long was made with another configuration, and nothing is touched.
 func (cq *consumeQueue) load() error {
+	if err := cq.ext.load(); err != nil {
+		return err
+	}
 	for {
 		repaired, err := cq.mfq.load()
 		cq.damaged = cq.damaged || repaired
@@ -189,7 +195,7 @@ func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
 	}
 	if cq.mfq.last() == nil {
 		cq.damaged = true // a directory without files
-		return nil
+		return cq.ext.reset()
 	}
 	end, maxPhy := mark.maxOffset*cqEntryBytes, mark.maxPhy
 	marked := cq.agrees(mark) && (!clean || cq.endsAt(mark))
@@ -216,7 +222,7 @@ func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
 	cq.maxPhy.Store(maxPhy)
 	cq.minOffset.Store(cq.firstStored())
 	cq.maxOffset.Store(end / cqEntryBytes)
-	return err
+	return errors.Join(err, cq.recoverExt())
 }
 
 // cut makes everything behind a position zero. That is durable after the next flush, which comes before the checkpoint
@@ -358,7 +364,7 @@ func (cq *consumeQueue) truncate(p int64) error {
 	}
 	cq.maxPhy.Store(maxPhy)
 	cq.maxOffset.Store(end)
-	return nil
+	return cq.recoverExt()
 }
 
 // dispatch gives a record its entry during recovery. An entry that would leave a hole is put off: the queue lost what
@@ -548,7 +554,7 @@ func (cq *consumeQueue) numberOn(q int64) error {
 // destroy removes every queue: there is no log they could belong to.
 func (t *consumeQueueTable) destroy() error {
 	for _, cq := range t.all() {
-		cq.mfq.close()
+		cq.close()
 	}
 	t.createMu.Lock()
 	for i := range t.shards {
@@ -557,7 +563,8 @@ func (t *consumeQueueTable) destroy() error {
 	t.createMu.Unlock()
 	t.loaded = queueMarks{}
 	clear(t.deletedTopics)
-	if err := t.fs.RemoveAll(t.dir); err != nil {
+	err := errors.Join(t.fs.RemoveAll(t.dir), t.fs.RemoveAll(path.Join(t.o.RootDir, extDirName)))
+	if err != nil {
 		return fmt.Errorf("store: remove queues without a log: %w", err)
 	}
 	return nil

@@ -71,6 +71,7 @@ type consumeQueueTable struct {
 	// flushedTo is the store time of queueMarks.dispatched: set by a thorough flush before it saves the marks.
 	flushedTo atomic.Int64
 	index     *indexService
+	unit      []byte // scratch of appendWithUnit, guarded by writeMu
 }
 
 // topicQueues are the queues of one topic.
@@ -268,7 +269,8 @@ func (t *consumeQueueTable) put(d *dispatchRecord, mayWait bool) (*consumeQueue,
 			return nil, nil
 		}
 	}
-	if !mayWait && (cq == nil || !cq.appendsAtOnce(int64(d.queueOffset))) {
+	if !mayWait && (cq == nil || !cq.appendsAtOnce(int64(d.queueOffset)) ||
+		cq.ext != nil && !cq.ext.appendsAtOnce(t.unitBytes())) {
 		return nil, errWouldWait
 	}
 	if cq == nil {
@@ -281,5 +283,9 @@ func (t *consumeQueueTable) put(d *dispatchRecord, mayWait bool) (*consumeQueue,
 		cq.damaged = true
 		return cq, nil
 	}
-	return cq, cq.append(cqEntry{int64(d.phyOffset), int32(d.size), d.tagsCode}, int64(d.queueOffset))
+	e := cqEntry{int64(d.phyOffset), int32(d.size), d.tagsCode}
+	if cq.ext != nil {
+		return cq, t.appendWithUnit(cq, e, d)
+	}
+	return cq, cq.append(e, int64(d.queueOffset))
 }

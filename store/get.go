@@ -113,11 +113,18 @@ type getter struct {
 	bytes    int64 // gathered in all
 	skipTo   int64 // records before it are gone
 	pulling  int64 // phyOffset of the last entry looked at
+
+	filter PropertyFilter // of req, if it is one
+	ext    extReader
 }
 
 // read scans the entries of one ConsumeQueue file.
 func (g *getter) read(cq *consumeQueue) {
 	req, res := g.req, g.res
+	if req.Filter != nil {
+		g.filter, _ = req.Filter.(PropertyFilter)
+		g.ext.x = cq.ext
+	}
 	res.Status, res.NextOffset = GetNoMatchedMessage, req.Offset
 	pos := int64(req.Offset) * cqEntryBytes
 	entries, cqFile, ok := g.entries(cq, pos)
@@ -128,6 +135,7 @@ func (g *getter) read(cq *consumeQueue) {
 	}
 	g.scan(entries, cqFile, pos-cqFile.fileFrom)
 	cqFile.Release()
+	g.ext.release()
 	g.endRun()
 	res.SuggestSlave = g.maxPhy-g.pulling > g.s.reads.hotBytes
 }
@@ -208,11 +216,17 @@ func (g *getter) take(e cqEntry) bool {
 		g.pulling = e.phyOffset
 		return true
 	}
-	filter := g.req.Filter
-	if filter != nil && !isExtAddress(e.tagsCode) && !filter.MatchQueueEntry(e.tagsCode) {
-		g.pulling = e.phyOffset
-		g.status(GetNoMatchedMessage)
-		return true
+	filter, tagsKnown := g.req.Filter, true
+	if filter != nil {
+		var match, here bool
+		if match, tagsKnown, here = g.matchEntry(filter, e); !here {
+			return false
+		}
+		if !match {
+			g.pulling = e.phyOffset
+			g.status(GetNoMatchedMessage)
+			return true
+		}
 	}
 	b, ok := g.record(e)
 	if !ok {
@@ -229,8 +243,8 @@ func (g *getter) take(e cqEntry) bool {
 	if g.s.reads.countCold {
 		g.countCold(e)
 	}
-	if filter != nil && (isExtAddress(e.tagsCode) && !filter.MatchQueueEntry(g.s.tagsCodeOf(b)) ||
-		filter.NeedsRecord() && !g.s.matchRecord(filter, b)) {
+	if filter != nil && (!tagsKnown && !filter.MatchQueueEntry(g.s.tagsCodeOf(b)) ||
+		filter.NeedsRecord() && !g.matchRecord(filter, b)) {
 		g.status(GetNoMatchedMessage)
 		return true
 	}
@@ -245,8 +259,23 @@ func (g *getter) take(e cqEntry) bool {
 	return true
 }
 
-// tagsCodeOf is the tagsCode of a record: for entries that have an address into ConsumeQueueExt in its place, which a Java
-// broker with enableConsumeQueueExt writes. 0 if the bytes are no record.
+// matchEntry judges by the entry and, where that has an address, its unit. tagsKnown is false if the unit is not to be had:
+// the record has to tell then. here is false if the unit is not in memory.
+func (g *getter) matchEntry(filter MessageFilter, e cqEntry) (match, tagsKnown, here bool) {
+	if !isExtAddress(e.tagsCode) {
+		return filter.MatchQueueEntry(e.tagsCode), true, true
+	}
+	u, ok, here := g.unit(extOffset(e.tagsCode))
+	if !ok || !here {
+		return true, false, here
+	}
+	match = filter.MatchQueueEntry(u.tagsCode) &&
+		(g.filter == nil || g.filter.MatchUnit(u.storeTimestamp, u.bitMap))
+	return match, true, true
+}
+
+// tagsCodeOf is the tagsCode of a record: for entries that have an address into ConsumeQueueExt in its place, when that is
+// not enabled or lost the unit. 0 if the bytes are no record.
 func (s *MessageStore) tagsCodeOf(b []byte) int64 {
 	rec, err := codec.ParseRecord(b, false)
 	if err != nil || rec.IsBlank() {
@@ -258,7 +287,14 @@ func (s *MessageStore) tagsCodeOf(b []byte) int64 {
 }
 
 // matchRecord asks the filter about a record. Bytes that cannot be parsed are left to the consumer, who can tell.
-func (s *MessageStore) matchRecord(filter MessageFilter, b []byte) bool {
+func (g *getter) matchRecord(filter MessageFilter, b []byte) bool {
+	if g.filter != nil {
+		var d dispatchRecord
+		if d.read(b, 0) {
+			return g.filter.MatchProperties(d.properties)
+		}
+	}
+	s := g.s
 	rec, ok := s.reads.records.Get().(*codec.Record)
 	if !ok {
 		rec = new(codec.Record)

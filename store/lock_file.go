@@ -65,6 +65,9 @@ func (a abortFile) exists() (bool, error) {
 	return err == nil, err
 }
 
+// Aborted tells that the last run on a directory did not end by Close, or has not ended.
+func Aborted(fs vfs.FS, rootDir string) (bool, error) { return newAbortFile(fs, rootDir).exists() }
+
 // write makes the file, durably: a power cut right after the start must leave it.
 func (a abortFile) write() error {
 	return vfs.WriteFileAtomic(a.fs, a.path, []byte(strconv.Itoa(syscall.Getpid())), false)

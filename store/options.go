@@ -26,10 +26,21 @@ type Options struct {
 
 	MappedFileSizeCommitLog    int64 // bytes, 1 GiB
 	MappedFileSizeConsumeQueue int64 // bytes, 6 000 000; rounded up to a multiple of 20
-	MaxHashSlotNum             int   // slots of an IndexFile, 5 000 000
-	MaxIndexNum                int   // entries of an IndexFile, 20 000 000
-	MessageIndexEnable         bool
-	MessageIndexSafe           bool
+
+	// EnableConsumeQueueExt keeps a unit with filter bits beside every ConsumeQueue entry (see consumeQueueExt).
+	EnableConsumeQueueExt         bool
+	MappedFileSizeConsumeQueueExt int64 // bytes, 48 MiB
+	// BitMapLengthConsumeQueueExt is how many bits CalcFilterBitMap appends at most.
+	BitMapLengthConsumeQueueExt int // 64
+	// CalcFilterBitMap appends to dst the filter bits of a message, whose topic and encoded properties are only valid during
+	// the call; nil, or nothing appended, leaves the unit without a bit map (Java CommitLogDispatcherCalcBitMap). It runs on
+	// event loops, one call at a time.
+	CalcFilterBitMap func(dst, topic, properties []byte) []byte
+
+	MaxHashSlotNum     int // slots of an IndexFile, 5 000 000
+	MaxIndexNum        int // entries of an IndexFile, 20 000 000
+	MessageIndexEnable bool
+	MessageIndexSafe   bool
 
 	FlushDiskType                   FlushDiskType
 	FlushIntervalCommitLog          time.Duration // 500 ms
@@ -136,6 +147,8 @@ func (o *Options) EnsureDefaults() {
 	if r := o.MappedFileSizeConsumeQueue % cqEntryBytes; r != 0 {
 		o.MappedFileSizeConsumeQueue += cqEntryBytes - r
 	}
+	setDefault(&o.MappedFileSizeConsumeQueueExt, 48<<20)
+	setDefault(&o.BitMapLengthConsumeQueueExt, 64)
 	setDefault(&o.MaxHashSlotNum, 5_000_000)
 	setDefault(&o.MaxIndexNum, 20_000_000)
 	setDefault(&o.FlushIntervalCommitLog, 500*time.Millisecond)
@@ -198,6 +211,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("store: mappedFileSizeCommitLog %d not in [4096, 2147483647]", o.MappedFileSizeCommitLog)
 	case o.MappedFileSizeConsumeQueue < cqEntryBytes || o.MappedFileSizeConsumeQueue > 1<<31-1:
 		return fmt.Errorf("store: mappedFileSizeConsumeQueue %d not in [20, 2147483647]", o.MappedFileSizeConsumeQueue)
+	case o.MappedFileSizeConsumeQueueExt < 64 || o.MappedFileSizeConsumeQueueExt > 1<<31-1:
+		return fmt.Errorf("store: mappedFileSizeConsumeQueueExt %d not in [64, 2147483647]", o.MappedFileSizeConsumeQueueExt)
 	case o.MaxMessageSize < 10:
 		return fmt.Errorf("store: maxMessageSize %d is below 10", o.MaxMessageSize)
 	case o.MaxHashSlotNum < 1 || o.MaxIndexNum < 2:

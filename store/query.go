@@ -269,15 +269,20 @@ func (s *MessageStore) QueueEntries(topic string, queueID int32, from QueueOffse
 	for i := range entries {
 		e := decodeCQEntry(b[i*cqEntryBytes:])
 		if isExtAddress(e.tagsCode) {
-			e.tagsCode = s.tagsCodeAt(e)
+			e.tagsCode = s.tagsCodeAt(cq, e)
 		}
 		entries[i] = QueueEntry{PhyOffset: PhyOffset(e.phyOffset), Size: e.size, TagsCode: e.tagsCode}
 	}
 	return entries
 }
 
-// tagsCodeAt is the tagsCode of the record that an entry points to, 0 if it is gone.
-func (s *MessageStore) tagsCodeAt(e cqEntry) int64 {
+// tagsCodeAt is the tagsCode that an entry with an address stands for: of its unit, else of its record; 0 if both are gone.
+func (s *MessageStore) tagsCodeAt(cq *consumeQueue, e cqEntry) int64 {
+	if cq.ext != nil {
+		if u, ok := cq.ext.unit(extOffset(e.tagsCode)); ok {
+			return u.tagsCode
+		}
+	}
 	b, mf, ok := s.cl.slice(PhyOffset(e.phyOffset), int(e.size))
 	if !ok {
 		return 0

@@ -229,7 +229,7 @@ func (s *MessageStore) stop() error {
 // release unmaps the files, as far as nobody reads them, and lets go of the directory.
 func (s *MessageStore) release() error {
 	for _, cq := range s.queues.all() {
-		cq.mfq.close()
+		cq.close()
 	}
 	s.cl.files.close()
 	if s.cl.pool != nil {

@@ -105,6 +105,17 @@ type MessageFilter interface {
 	MatchRecord(rec *codec.Record) bool
 }
 
+// PropertyFilter is a MessageFilter that also judges by a message's properties, which are found faster than a Record is
+// parsed, and by the unit of ConsumeQueueExt. Both are asked by one Get at a time.
+type PropertyFilter interface {
+	MessageFilter
+	// MatchUnit judges by what ConsumeQueueExt keeps of the message; false skips the record unread. bitMap is nil if there is
+	// none, and valid during the call only. It is asked after MatchQueueEntry.
+	MatchUnit(storeTimestamp int64, bitMap []byte) bool
+	// MatchProperties is MatchRecord with the encoded properties, valid during the call only.
+	MatchProperties(properties []byte) bool
+}
+
 // GetRequest asks for messages of one queue from an offset on.
 type GetRequest struct {
 	Topic    string

@@ -73,6 +73,9 @@ func (s *Subscription) IsTag() bool { return s.Data.IsTag() || s.Data.ClassFilte
 // All tells that every message is wanted.
 func (s *Subscription) All() bool { return s.all }
 
+// SQL is the compiled SQL92 condition, nil if tags decide.
+func (s *Subscription) SQL() *filter.SQL { return s.sql }
+
 // MatchQueueEntry implements store.MessageFilter.
 func (s *Subscription) MatchQueueEntry(tagsCode int64) bool {
 	return s.all || s.sql != nil || s.tags.MatchCode(tagsCode)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -44,6 +45,12 @@ type Options struct {
 	ErrorPercent, Expected int
 	// KeepDead is how long a dead entry stays (Java filterDataCleanTimeSpan).
 	KeepDead time.Duration
+	// Dispatched is the store time (ms) of the last message that may have its bit map already, which can be ahead of the clock;
+	// nil if no bit maps are made.
+	Dispatched func() int64
+	// Unclean tells that the last run did not end by Close: then the file may be older than the last bit maps, and entries
+	// count as born when they are loaded.
+	Unclean bool
 }
 
 // Entry is a group's filter data of a topic as it is now. It never changes.
@@ -53,16 +60,18 @@ type key struct{ topic, group string }
 
 // state is what a change replaces.
 type state struct {
-	table map[key]*Entry
-	live  map[string]int // entries of a group that are not dead
+	table  map[key]*Entry
+	live   map[string]int      // entries of a group that are not dead
+	topics map[string][]*Entry // entries of a topic
 }
 
 func newState(table map[key]*Entry) *state {
-	st := &state{table: table, live: map[string]int{}}
+	st := &state{table: table, live: map[string]int{}, topics: map[string][]*Entry{}}
 	for k, e := range table {
 		if !e.Dead() {
 			st.live[k.group]++
 		}
+		st.topics[k.topic] = append(st.topics[k.topic], e)
 	}
 	return st
 }
@@ -96,15 +105,8 @@ func (m *Manager) Bloom() *filter.BloomFilter { return m.bloom }
 // Lookup is a group's entry, dead or alive, nil when there is none. No lock, no allocation.
 func (m *Manager) Lookup(topic, group string) *Entry { return m.state.Load().table[key{topic, group}] }
 
-// OfTopic are the entries of a topic, for the bit map of a message.
-func (m *Manager) OfTopic(topic string) (out []*Entry) {
-	for k, e := range m.state.Load().table {
-		if k.topic == topic {
-			out = append(out, e)
-		}
-	}
-	return out
-}
+// OfTopic are the entries of a topic, in no order. Do not change the slice.
+func (m *Manager) OfTopic(topic string) []*Entry { return m.state.Load().topics[topic] }
 
 // Len is the number of entries.
 func (m *Manager) Len() int { return len(m.state.Load().table) }
@@ -126,7 +128,7 @@ func (m *Manager) Register(group string, subs []*body.SubscriptionData) (err err
 		if s.IsTag() || s.SubString == "" {
 			continue
 		}
-		err = errors.Join(err, m.register(next, key{s.Topic, group}, s, now))
+		err = errors.Join(err, m.register(next, key{s.Topic, group}, s))
 	}
 	for k, e := range next {
 		if k.group == group && !named[k.topic] && !e.Dead() {
@@ -135,7 +137,33 @@ func (m *Manager) Register(group string, subs []*body.SubscriptionData) (err err
 		}
 	}
 	m.state.Store(newState(next))
+	m.bear()
 	return err
+}
+
+// unborn is the BornTime of an entry that is new to the table: no bit map counts as made with it in mind.
+const unborn = math.MaxInt64
+
+// bear dates the new entries of the table in force. Only now is it certain that every bit map to come knows them; Java
+// dates them before, and a message that is dispatched in between is lost to their consumers. mu is held.
+func (m *Manager) bear() {
+	var next map[key]*Entry
+	now := m.o.Clock.Millis()
+	if m.o.Dispatched != nil {
+		now = max(now, m.o.Dispatched())
+	}
+	for k, e := range m.state.Load().table {
+		if e.BornTime != unborn {
+			continue
+		}
+		if next == nil {
+			next = m.clone()
+		}
+		next[k] = with(e, func(e *Entry) { e.BornTime = now })
+	}
+	if next != nil {
+		m.state.Store(newState(next))
+	}
 }
 
 // unchanged tells that Register would do nothing: the common case of a heartbeat.
@@ -170,7 +198,7 @@ func with(e *Entry, change func(*Entry)) *Entry {
 }
 
 // register enters one subscription into next; mu is held (Java FilterDataMapByTopic.register).
-func (m *Manager) register(next map[key]*Entry, k key, s *body.SubscriptionData, now int64) error {
+func (m *Manager) register(next map[key]*Entry, k key, s *body.SubscriptionData) error {
 	old := next[k]
 	if old != nil {
 		if s.SubVersion <= old.ClientVersion {
@@ -201,7 +229,7 @@ func (m *Manager) register(next map[key]*Entry, k key, s *body.SubscriptionData,
 	}
 	m.bytes += len(s.SubString)
 	m.dirty = true
-	next[k] = &Entry{BloomFilterData: m.bloom.Generate(filter.BloomKey(k.group, k.topic)), BornTime: now,
+	next[k] = &Entry{BloomFilterData: m.bloom.Generate(filter.BloomKey(k.group, k.topic)), BornTime: unborn,
 		ClientVersion: s.SubVersion, ConsumerGroup: k.group, Expression: strings.Clone(s.SubString),
 		ExpressionType: s.ExpressionType, Topic: k.topic, SQL: sql}
 	m.o.Log.Info("SQL92 subscription registered", "group", k.group, "topic", k.topic, "expression", s.SubString)
@@ -334,6 +362,9 @@ func (m *Manager) loaded(topic, group string, fe *fileEntry, now int64) *Entry {
 		m.o.Log.Warn("SQL92 subscription without usable bits gets new ones", "group", group, "topic", topic)
 		e.BloomFilterData, e.BornTime = m.bloom.Generate(filter.BloomKey(group, topic)), now
 		m.dirty = true
+	}
+	if m.o.Unclean && e.BornTime < now {
+		e.BornTime, m.dirty = now, true
 	}
 	if e.DeadTime == 0 || e.DeadTime < e.BornTime {
 		e.DeadTime = max(now-deadBeforeLoad.Milliseconds(), e.BornTime)
