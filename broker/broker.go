@@ -23,6 +23,7 @@ import (
 	"skylark/broker/offset"
 	"skylark/broker/pop"
 	"skylark/broker/schedule"
+	"skylark/broker/reply"
 	"skylark/broker/stats"
 	"skylark/broker/topic"
 	"skylark/broker/transaction"
@@ -86,6 +87,8 @@ type Broker struct {
 	popNotices   *pop.Polling // those who wait until there is something to pop
 	modes        *pop.ModeManager
 	locks        *lock.RebalanceLockManager
+	replies      *reply.Pusher
+	requesters   *reply.Requesters // connections that requests came in by
 	readers      *readers
 	cold         *coldctr.Control
 	coldHold     coldHold
@@ -142,6 +145,7 @@ func New(o Options) (*Broker, error) {
 	b.makeLatency()
 	b.makePools()
 	b.registerRoutes()
+	b.makeReplies()
 	b.registrar = newRegistrar(b)
 	b.topics.OnChange(b.registrar.topicsChanged)
 	return b, nil

@@ -138,7 +138,7 @@ func TestIncompleteHeaders(t *testing.T) {
 		14: "consumerGroup", 15: "consumerGroup", 310: "a", 320: "a", 36: "offset", 33: "offset", 29: "topic",
 		30: "topic", 31: "topic", 32: "topic", 38: "consumerGroup", 17: "topic", 215: "topic", 202: "topic",
 		208: "consumerGroup", 207: "groupName", 203: "consumerGroup", 204: "producerGroup", 222: "topic",
-		307: "consumerGroup", 309: "consumerGroup", 315: "statsName", 35: "clientID"} {
+		307: "consumerGroup", 309: "consumerGroup", 315: "statsName", 35: "clientID", 324: "producerGroup", 325: "a"} {
 		for _, fields := range []string{"", `,"extFields":null`, `,"extFields":{}`} {
 			refused(fmt.Sprintf(`{"code":%d,"language":"JAVA","version":479%s}`, code, fields), field)
 		}

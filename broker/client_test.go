@@ -368,6 +368,18 @@ func TestForwardedRequests(t *testing.T) {
 		req = <-c.requests
 		require.Equal(t, []string{"broker-a", "0", "0"}, []string{req.Get("brokerName"), req.Get("topicSysFlag"),
 			req.Get("groupSysFlag")})
+		withMessage := request(codec.ReqConsumeMessageDirectly, &codec.ConsumeMessageDirectlyRequestHeader{ConsumerGroup: "G",
+			ClientID: "c1"}, answer.Body[len("echo "):])
+		answer = b.do(withMessage)
+		require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
+		require.Equal(t, "run me", string(records(t, answer.Body[len("echo "):])[0].Body), "the message of the request")
+		req = <-c.requests
+		require.Equal(t, "0", req.Get("topicSysFlag"))
+		withMessage.Body = []byte("no message")
+		require.Equal(t, codec.RespSystemError, b.do(withMessage).Code)
+		answer = directly("")
+		require.Equal(t, codec.RespSystemError, answer.Code)
+		require.Contains(t, answer.Remark, "\"msgId\"")
 		require.Equal(t, codec.RespSystemError, directly("no id").Code)
 		require.Equal(t, codec.RespSystemError, directly(offsetMsgID(b.storeHost, 1<<40)).Code)
 

@@ -64,6 +64,7 @@ func (b *Broker) forget(c reactor.Conn) {
 	b.popNotices.Drop(c.ID())
 	b.producers.ConnClosed(c)
 	b.consumers.ConnClosed(c, b.wantsNotice)
+	b.requesters.Drop(c.ID())
 }
 
 // forgetIfClosed is called after something was entered for a connection by a pool: the connection may have

@@ -104,29 +104,45 @@ func (p *ConnectionProcessor) consumeDirectly(r *rpc.Request) {
 	if !r.Decode(&h, codec.RespInvalidParameter) {
 		return
 	}
-	_, at, err := codec.ParseOffsetMsgID(h.MsgID)
+	rec, view, err := p.messageOf(r, h.MsgID)
 	if err != nil {
-		r.ReplyError(codec.RespSystemError, "the header field \"msgId\" is no offset message id: "+err.Error())
-		return
-	}
-	rec, err := p.b.store.ReadRecord(at, nil)
-	if err != nil {
-		r.ReplyError(codec.RespSystemError, fmt.Sprintf("message %s not found: %v", h.MsgID, err))
+		r.ReplyError(codec.RespSystemError, err.Error())
 		return
 	}
 	req := codec.NewRequest(r.Cmd.Code)
 	copyFields(req, r.Cmd)
 	req.Set("brokerName", p.b.cfg.broker.BrokerName)
-	if view, err := codec.ParseRecord(rec, false); err == nil {
-		if t := p.b.topics.Lookup(view.Topic); t != nil { // the request need not name it
-			req.SetInt("topicSysFlag", int64(t.Config.TopicSysFlag))
-		}
+	if t := p.b.topics.Lookup(view.Topic); t != nil { // the request need not name it
+		req.SetInt("topicSysFlag", int64(t.Config.TopicSysFlag))
 	}
 	if g := p.b.groups.Get(h.ConsumerGroup); g != nil {
 		req.SetInt("groupSysFlag", int64(g.Config.GroupSysFlag))
 	}
 	req.Body = rec
 	p.forward(r, h.ConsumerGroup, h.ClientID, req)
+}
+
+// messageOf is the message that a client shall consume: the stored one of an offset message id, or without an id the one
+// in the request's body, as stored messages are.
+func (p *ConnectionProcessor) messageOf(r *rpc.Request, id string) (rec []byte, view codec.Record, err error) {
+	switch {
+	case id != "":
+		_, at, err := codec.ParseOffsetMsgID(id)
+		if err != nil {
+			return nil, view, fmt.Errorf("the header field \"msgId\" is no offset message id: %w", err)
+		}
+		if rec, err = p.b.store.ReadRecord(at, nil); err != nil {
+			return nil, view, fmt.Errorf("message %s not found: %w", id, err)
+		}
+	case len(r.Cmd.Body) > 0:
+		rec = r.Cmd.Body
+	default:
+		return nil, view, errors.New("the header field \"msgId\" is missing, and there is no message in the body")
+	}
+	if view, err = codec.ParseRecord(rec, true); err != nil {
+		return nil, view, fmt.Errorf("the message cannot be read: %w", err)
+	}
+	return rec, view, nil
 }
 
 // forward passes a request to a client and its answer back, without a goroutine that waits.
@@ -155,7 +171,7 @@ func (p *ConnectionProcessor) forward(r *rpc.Request, groupName, clientID string
 			out.Code = codec.RespConsumeMsgTimeout
 			out.Remark = fmt.Sprintf("consumer <%s> <%s> Timeout: %v", groupName, clientID, err)
 		case err != nil:
-			out.Remark = fmt.Sprintf("consumer <%s> <%s>: %v", groupName, clientID, err)
+			out.Remark = fmt.Sprintf("invoke consumer <%s> <%s> Exception: %v", groupName, clientID, err)
 		default:
 			out.Code, out.Remark, out.Body = answer.Code, answer.Remark, answer.Body
 			copyFields(out, answer)

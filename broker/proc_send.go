@@ -100,9 +100,7 @@ func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 		p.refuse(r, codec.RespInvalidParameter, err.Error())
 		return true
 	}
-	if at := b.startAccept.Load(); r.Millis() < at {
-		p.refuse(r, codec.RespSystemError, "broker unable to service, until "+
-			time.UnixMilli(at).Format("2006-01-02 15:04:05,000"))
+	if p.tooEarly(r) {
 		return true
 	}
 	t := b.topics.Lookup(h.Topic)
@@ -228,7 +226,7 @@ func (p *SendMessageProcessor) createTopic(r *rpc.Request, h *codec.SendMessageH
 		p.refuse(r, codec.RespNoPermission, forbiddenTopicRemark(name))
 		return nil
 	}
-	if n := len(r.Cmd.Body); n == 0 || n > b.maxMessageSize() {
+	if n := len(r.Cmd.Body); n == 0 && !isReply(r.Cmd.Code) || n > b.maxMessageSize() {
 		p.refuseBody(r, n)
 		return nil
 	}

@@ -12,7 +12,8 @@ import (
 
 // pools are Java's executors (BrokerController.initializeResources), by their configuration names.
 type pools struct {
-	send, pull, litePull, query, heartbeat, clientManage, consumerManage, loadBalance, admin, endTransaction, ack *rpc.Pool
+	send, pull, litePull, query, heartbeat, clientManage, consumerManage, loadBalance, admin, endTransaction, ack,
+	reply *rpc.Pool
 }
 
 // sendPoolName is the class whose queue is refused while the page cache is busy.
@@ -47,7 +48,8 @@ func (b *Broker) makePools() {
 			0),
 		admin: pool("adminBroker", c.AdminBrokerThreadPoolNums, c.AdminBrokerThreadPoolQueueCapacity,
 			c.WaitTimeMillsInAdminBrokerQueue),
-		ack: pool("ackMessage", c.AckMessageThreadPoolNums, c.AckThreadPoolQueueCapacity, c.WaitTimeMillsInAckQueue),
+		ack:   pool("ackMessage", c.AckMessageThreadPoolNums, c.AckThreadPoolQueueCapacity, c.WaitTimeMillsInAckQueue),
+		reply: pool("replyMessage", c.ProcessReplyMessageThreadPoolNums, c.ReplyThreadPoolQueueCapacity, 0),
 		endTransaction: pool("endTransaction", c.EndTransactionThreadPoolNums, c.EndTransactionPoolQueueCapacity,
 			c.WaitTimeMillsInTransactionQueue),
 	}
@@ -104,6 +106,8 @@ func (b *Broker) guardPort(r *rpc.Request) *codec.Command {
 func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)) {
 	p := &b.pools
 	route(&SendBackProcessor{b}, p.send, codec.ReqConsumerSendMsgBack)
+	route(&ReplyMessageProcessor{b, &SendMessageProcessor{b}}, p.reply, codec.ReqSendReplyMessage,
+		codec.ReqSendReplyMessageV2)
 	cm := &ClientManageProcessor{b}
 	route(cm, p.heartbeat, codec.ReqHeartBeat)
 	route(cm, p.clientManage, codec.ReqUnregisterClient, codec.ReqCheckClientConfig)

@@ -28,7 +28,7 @@ func (p *SendMessageProcessor) fill(r *rpc.Request, st *sendTurn, t *topic.Topic
 		ReconsumeTimes: h.ReconsumeTimes, Body: r.Cmd.Body,
 	}
 	if h.QueueID < 0 {
-		m.QueueID = rand.Int32N(max(t.Config.WriteQueueNums, 1))
+		m.QueueID = anyQueue(t)
 	}
 	st.queueID = m.QueueID
 	if dead {
@@ -44,16 +44,28 @@ func (p *SendMessageProcessor) fill(r *rpc.Request, st *sendTurn, t *topic.Topic
 		p.refuse(r, codec.RespMessageIllegal, why)
 		return false
 	}
+	if s.replyTo != nil && !codec.IsRetryTopic(t.Name) && !dead { // retries are sent by those who consume
+		b.noteRequester(s.replyTo, r.Conn())
+	}
 	if h.Batch {
 		return p.checkBatch(r, &s, m)
 	}
 	return p.special(r, st, &s)
 }
 
+// anyQueue is for a send that names no queue.
+func anyQueue(t *topic.Topic) int32 { return rand.Int32N(max(t.Config.WriteQueueNums, 1)) }
+
+// isReply tells whether a send is a reply, which may have no body: the Go client sends such.
+func isReply(code int) bool {
+	return code == codec.ReqSendReplyMessage || code == codec.ReqSendReplyMessageV2
+}
+
 // seen is what one pass over the properties found.
 type seen struct {
 	uniqKey     []byte
 	delay       []byte
+	replyTo     []byte // client id of who has sent a request
 	transaction bool
 	timer       bool // asks for a delivery time and is not out of the timer already
 	timerOut    bool
@@ -80,6 +92,8 @@ func (s *seen) note(name, value []byte) {
 		s.keys = true
 	case codec.PropInnerNum:
 		s.innerNum = true
+	case codec.PropReplyToClient:
+		s.replyTo = value
 	case codec.PropWaitStoreMsgOK:
 		s.noWait = !isTrue(value)
 	case codec.PropPopCK, codec.PropMsgRegion, codec.PropTraceSwitch, codec.PropCluster:
@@ -118,6 +132,7 @@ func (p *SendMessageProcessor) properties(st *sendTurn, dead bool) (s seen) {
 		}
 		props = kept
 		s.uniqKey, _ = codec.LookupProperty(props, codec.PropUniqKey)
+		s.replyTo, _ = codec.LookupProperty(props, codec.PropReplyToClient)
 		if !dead {
 			s.delay, _ = codec.LookupProperty(props, codec.PropDelayTimeLevel)
 		}

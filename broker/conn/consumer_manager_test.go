@@ -246,6 +246,36 @@ func TestProducers(t *testing.T) {
 	require.Empty(t, p.Clients("other"))
 }
 
+// A client is found by its id while it has one group on one connection left, by the connection heard of last.
+func TestProducerByClientID(t *testing.T) {
+	p := NewProducerManager(clock.System)
+	register := func(group, id string, conn uint64, at int64) {
+		require.NoError(t, p.Register(group, Client{Conn: fakeConn{id: conn}, ID: id, LastUpdate: at}))
+	}
+	found := func() uint64 {
+		if c := p.ByClientID("a"); c != nil {
+			return c.Conn.ID()
+		}
+		return 0
+	}
+	register("g", "a", 1, 10)
+	register("h", "a", 1, 10)
+	register("g", "a", 2, 20)
+	require.EqualValues(t, 2, found())
+	register("h", "a", 1, 30)
+	require.EqualValues(t, 1, found())
+	p.Unregister("h", fakeConn{id: 1})
+	require.NotZero(t, found())
+	p.ConnClosed(fakeConn{id: 2})
+	require.EqualValues(t, 1, found())
+	register("g", "b", 1, 40) // another client on the same connection
+	require.Zero(t, found())
+	require.Equal(t, "b", p.ByClientID("b").ID)
+	p.Unregister("g", fakeConn{id: 1})
+	require.Zero(t, found())
+	require.Empty(t, p.ids)
+}
+
 // Lookups go on while members come and go; the race detector looks on.
 func TestLookupsDuringChanges(t *testing.T) {
 	m := NewConsumerManager(clock.System, silent, ExpiredTimeout, Events{

@@ -154,7 +154,7 @@ func (m *Manager) SystemNames() []string {
 // IsSystem tells whether a topic is the broker's own: it cannot be created or deleted by tools.
 func (m *Manager) IsSystem(name string) bool {
 	return codec.IsSystemTopic(name) || name == m.o.ClusterName || name == m.o.BrokerName ||
-		name == codec.ReplyTopic(m.o.ClusterName)
+		name == codec.ReplyTopic(m.o.ClusterName) || m.o.TraceTopicEnable && name == m.o.MsgTraceTopicName
 }
 
 func (m *Manager) make(c body.TopicConfig) *Topic {

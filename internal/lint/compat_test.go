@@ -45,7 +45,7 @@ func compatTable(t *testing.T) map[int]compatRow {
 }
 
 // callbacks are codes that we send and never serve.
-var callbacks = []int{codec.ReqNotifyConsumerIDsChanged, codec.ReqResetConsumerClientOffset,
+var callbacks = []int{codec.ReqNotifyConsumerIDsChanged, codec.ReqResetConsumerClientOffset, codec.ReqPushReplyMessageToClient,
 	codec.ReqNotifyMinBrokerIDChange, codec.ReqCheckTransactionState}
 
 func TestCompatTableSaysWhatIsServed(t *testing.T) {
