@@ -184,10 +184,14 @@ func (b *Broker) makeManagers() (err error) {
 	if err := b.makePop(configDir); err != nil {
 		return errors.Join(err, b.store.Close())
 	}
-	b.locks = lock.New(b.clock, millis(o.Config.Own().LockMaxLiveTime))
+	b.locks = lock.New(lock.Options{Clock: b.clock, Log: b.log, MaxLive: millis(o.Config.Own().LockMaxLiveTime),
+		FS: o.FS, File: path.Join(configDir, "queueLocks.json")})
+	if err := b.load("queue locks", b.locks.Load); err != nil {
+		return errors.Join(err, b.store.Close())
+	}
 	b.subscriptions = conn.NewSubscriptionCache()
 	b.consumers = conn.NewConsumerManager(b.clock, b.log, millis(bc.ChannelExpiredTimeout), conn.Events{
-		Changed: b.membersChanged, Registered: b.subscribed, Gone: b.filters.Unregister})
+		Changed: b.membersChanged, Registered: b.subscribed, Gone: b.filters.Unregister, Ghost: b.endGhost})
 	b.producers = conn.NewProducerManager(b.clock)
 	b.readers = newReaders(8, 1<<16)
 	b.cold = coldctr.New(bc, sc.ColdDataFlowControlEnable, b.clock)
@@ -384,8 +388,9 @@ func (b *Broker) Close(ctx context.Context) (err error) {
 		if !b.inflight.wait(b.clock, deadline.Sub(b.clock.Now())) {
 			b.log.Warn("some answers were not ready in time", "limit", drainTimeout)
 		}
+		err = b.locks.Close() // before the connections end: their owners shall find their queues again
 		if b.engine != nil {
-			err = b.engine.Stop(ctx)
+			err = errors.Join(err, b.engine.Stop(ctx))
 		}
 		b.tasks.Wait()
 		err = errors.Join(err, b.closeServices())

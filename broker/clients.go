@@ -18,6 +18,8 @@ import (
 var (
 	// errSilent closes the connection of a client that sent no heartbeat for channelExpiredTimeout.
 	errSilent = errors.New("broker: no heartbeat for too long")
+	// errGhost closes the connection of a client that goes on sending heartbeats on another one.
+	errGhost = errors.New("broker: its client has another connection")
 	// errNotReady refuses a connection that comes in while the broker still starts.
 	errNotReady = errors.New("broker: not ready yet")
 )
@@ -63,8 +65,15 @@ func (b *Broker) forget(c reactor.Conn) {
 	b.pop.Polling().Drop(c.ID())
 	b.popNotices.Drop(c.ID())
 	b.producers.ConnClosed(c)
+	b.releaseLocks(c)
 	b.consumers.ConnClosed(c, b.wantsNotice)
 	b.requesters.Drop(c.ID())
+}
+
+// endGhost ends a connection that its client does not use any more (conn.GhostBeats).
+func (b *Broker) endGhost(c reactor.Conn) {
+	c.Close(errGhost)
+	b.forget(c)
 }
 
 // forgetIfClosed is called after something was entered for a connection by a pool: the connection may have

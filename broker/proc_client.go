@@ -146,7 +146,9 @@ func (p *ClientManageProcessor) unregister(r *rpc.Request) {
 		p.b.producers.Unregister(h.ProducerGroup, r.Conn())
 	}
 	if h.ConsumerGroup != "" {
+		tell := p.b.locks.ReleaseClient(h.ConsumerGroup, h.ClientID)
 		p.b.consumers.Unregister(h.ConsumerGroup, r.Conn(), p.b.wantsNotice(h.ConsumerGroup))
+		p.b.tellToRebalance(tell)
 	}
 	r.OK()
 }

@@ -10,6 +10,8 @@ import (
 const (
 	// housekeepingInterval is how often silent clients and expired locks are looked for.
 	housekeepingInterval = 10 * time.Second
+	// lockInterval is how often queue locks that others wait for are looked at, and written if they changed.
+	lockInterval = time.Second
 	// filterInterval is how often consumerFilter.json is written if it changed.
 	filterInterval = 10 * time.Second
 	// protectInterval is how often slow groups are looked for (disableConsumeIfConsumerReadSlowly).
@@ -29,6 +31,7 @@ func (b *Broker) startTasks() {
 		}
 	})
 	b.every(housekeepingInterval, b.housekeeping)
+	b.every(lockInterval, b.stepLocks)
 	if !b.cfg.broker.RealTimeNotifyConsumerChange {
 		b.every(noticeInterval, b.sendNotices)
 	}

@@ -56,6 +56,8 @@ type Events struct {
 	Registered func(group string, subs []*Subscription)
 	// Gone tells that a group has lost its last member.
 	Gone func(group string)
+	// Ghost has a connection ended and forgotten, see GhostBeats.
+	Ghost func(conn reactor.Conn)
 }
 
 // ConsumerManager keeps the consumer groups that have members (Java ConsumerManager).
@@ -69,6 +71,8 @@ type ConsumerManager struct {
 	mu      sync.Mutex          // membership
 	conns   map[uint64][]string // connection → its groups
 	members int
+
+	seen agreement
 }
 
 // NewConsumerManager makes an empty manager; a client is Expired after expired without heartbeat.
@@ -123,13 +127,16 @@ func (m *ConsumerManager) Register(r Registration, notify bool) (resend bool, er
 	}
 	resend = r.Fingerprint != 0 && c.fingerprint != 0 && c.fingerprint != r.Fingerprint
 	c.fingerprint = r.Fingerprint
-	topics, news := false, ""
+	topics := false
 	if r.WithoutSub {
 		resend = resend || fresh || len(*c.subs.Load()) == 0
 	} else {
 		topics = c.updateSubscriptions(r.Subscription)
-		news = c.noteSignature(r.Client.ID, r.Subscription)
+		c.noteSignature(r.Client.ID, r.Subscription)
 	}
+	conflict, over := c.report(r.Client.LastUpdate)
+	cl := c.clients[r.Client.Conn.ID()]
+	ghosts, twice := c.noteBeat(cl)
 	var conns []reactor.Conn
 	tell := (fresh || topics) && notify && model != body.Broadcasting
 	if tell {
@@ -137,17 +144,32 @@ func (m *ConsumerManager) Register(r Registration, notify bool) (resend bool, er
 	}
 	c.mu.Unlock()
 	m.mu.Unlock()
-	if news != "" {
-		m.log.Warn("members of a group subscribe differently, they take each other's messages", "group", r.Group,
-			"conflict", news)
-	}
+	m.say(r.Group, cl, conflict, over, twice)
 	if tell {
 		m.on.Changed(r.Group, conns)
 	}
 	if !r.WithoutSub {
 		m.on.Registered(r.Group, r.Subscription)
 	}
+	m.dropGhosts(r.Group, cl, ghosts)
 	return resend, nil
+}
+
+// say logs what a heartbeat has brought to light.
+func (m *ConsumerManager) say(group string, cl *Client, conflict string, over, twice bool) {
+	if conflict != "" {
+		m.seen.conflicts.Add(1)
+		m.log.Warn("members of a group subscribe differently, they take each other's messages", "group", group,
+			"conflict", conflict)
+	}
+	if over {
+		m.log.Info("members of a group subscribe the same again", "group", group)
+	}
+	if twice {
+		m.seen.twice.Add(1)
+		m.log.Warn("two connections of a group have the same client id and are both alive: they consume the same queues",
+			"group", group, "clientId", cl.ID, "remote", cl.Conn.RemoteAddr())
+	}
 }
 
 func checkRegistration(r *Registration) error {

@@ -279,7 +279,8 @@ func TestProducerByClientID(t *testing.T) {
 // Lookups go on while members come and go; the race detector looks on.
 func TestLookupsDuringChanges(t *testing.T) {
 	m := NewConsumerManager(clock.System, silent, ExpiredTimeout, Events{
-		Changed: func(string, []reactor.Conn) {}, Registered: func(string, []*Subscription) {}, Gone: func(string) {}})
+		Changed: func(string, []reactor.Conn) {}, Registered: func(string, []*Subscription) {}, Gone: func(string) {},
+		Ghost: func(reactor.Conn) {}})
 	var wg sync.WaitGroup
 	for w := range uint64(4) {
 		wg.Go(func() {

@@ -1,8 +1,6 @@
 package conn
 
 import (
-	"cmp"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +19,11 @@ type Client struct {
 	Language   codec.LanguageCode
 	Version    int
 	LastUpdate int64 // ms, of the last heartbeat
+
+	// missed counts the heartbeats of the same client id on other connections since the last one on this.
+	missed int
+	// twice: it is known that another connection of this id is alive too.
+	twice bool
 }
 
 // Consumers is a consumer group that has members (Java ConsumerGroupInfo).
@@ -31,23 +34,20 @@ type Consumers struct {
 
 	mu          sync.Mutex
 	clients     map[uint64]*Client
+	ids         map[string]int        // client id → connections
 	signatures  map[string]uint64     // client id → what it subscribes, as a key of spoken
 	spoken      map[uint64]*signature // more than one: the members do not agree
 	consumeType body.ConsumeType
 	from        body.ConsumeFromWhere
 	fingerprint int32 // of the last V2 heartbeat, 0 = none
 	conflict    string
-}
-
-// signature is a set of subscriptions that members have.
-type signature struct {
-	text    string
-	clients int
+	said        string // the conflict that was reported last, "" if none or it is over
+	saidAt      int64  // ms
 }
 
 func newConsumers(group string) *Consumers {
-	c := &Consumers{Group: group, clients: map[uint64]*Client{}, signatures: map[string]uint64{},
-		spoken: map[uint64]*signature{}}
+	c := &Consumers{Group: group, clients: map[uint64]*Client{}, ids: map[string]int{},
+		signatures: map[string]uint64{}, spoken: map[uint64]*signature{}}
 	c.subs.Store(&map[string]*Subscription{})
 	m := body.Clustering
 	c.model.Store(&m)
@@ -112,22 +112,29 @@ func (c *Consumers) Client(id string) *Client {
 	return found
 }
 
-// Conflict names two members that subscribe differently, "" when all agree.
-func (c *Consumers) Conflict() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.conflict
-}
-
 // updateClient enters or refreshes a member; true when it is new. c.mu is held, as below.
 func (c *Consumers) updateClient(cl Client) (changed bool) {
 	id := cl.Conn.ID()
 	old := c.clients[id]
 	c.clients[id] = &cl
-	if old != nil && old.ID != cl.ID {
-		c.forgetSignature(old.ID)
+	switch {
+	case old == nil:
+	case old.ID == cl.ID:
+		cl.missed, cl.twice = old.missed, old.twice
+		return false
+	default:
+		c.forgetID(old.ID)
 	}
-	return old == nil || old.ID != cl.ID
+	c.ids[cl.ID]++
+	return true
+}
+
+// forgetID is called when a connection does not speak for a client any more.
+func (c *Consumers) forgetID(clientID string) {
+	if c.ids[clientID]--; c.ids[clientID] <= 0 { // else another connection does
+		delete(c.ids, clientID)
+		c.forgetSignature(clientID)
+	}
 }
 
 // removeClient takes a connection out; false when it is no member.
@@ -137,7 +144,7 @@ func (c *Consumers) removeClient(id uint64) bool {
 		return false
 	}
 	delete(c.clients, id)
-	c.forgetSignature(cl.ID)
+	c.forgetID(cl.ID)
 	return true
 }
 
@@ -169,77 +176,4 @@ func (c *Consumers) updateSubscriptions(list []*Subscription) (changed bool) {
 		c.subs.Store(&next)
 	}
 	return changed
-}
-
-// signatureText tells two members' subscriptions apart: topics and expressions, not versions.
-func signatureText(list []*Subscription) string {
-	parts := make([]string, 0, len(list))
-	for _, s := range list {
-		parts = append(parts, s.Data.Topic+" "+s.Data.ExpressionType+" "+s.Data.SubString)
-	}
-	slices.SortFunc(parts, cmp.Compare)
-	return strings.Join(parts, "; ")
-}
-
-var signatureSeed = maphash.MakeSeed()
-
-// maxSignatureText bounds what is shown of a member's subscriptions.
-const maxSignatureText = 200
-
-// noteSignature remembers what a member subscribes. news is not empty when the members do not agree and that
-// has changed: it names two of them.
-func (c *Consumers) noteSignature(clientID string, list []*Subscription) (news string) {
-	text := signatureText(list)
-	key := maphash.String(signatureSeed, text)
-	if had, ok := c.signatures[clientID]; ok && had == key {
-		return ""
-	}
-	c.forgetSignature(clientID)
-	c.signatures[clientID] = key
-	s := c.spoken[key]
-	if s == nil {
-		if len(text) > maxSignatureText {
-			text = text[:maxSignatureText] + "…"
-		}
-		s = &signature{text: text}
-		c.spoken[key] = s
-	}
-	s.clients++
-	return c.checkConflict()
-}
-
-func (c *Consumers) forgetSignature(clientID string) {
-	key, ok := c.signatures[clientID]
-	if !ok {
-		return
-	}
-	delete(c.signatures, clientID)
-	if s := c.spoken[key]; s.clients > 1 {
-		s.clients--
-	} else {
-		delete(c.spoken, key)
-		c.checkConflict()
-	}
-}
-
-// checkConflict makes the text of the conflict from the first member by name of two different opinions; it is
-// returned if it is another one than before.
-func (c *Consumers) checkConflict() (news string) {
-	was := c.conflict
-	c.conflict = ""
-	if len(c.spoken) > 1 {
-		ids := slices.Sorted(maps.Keys(c.signatures))
-		first := c.signatures[ids[0]]
-		for _, id := range ids[1:] {
-			if key := c.signatures[id]; key != first {
-				c.conflict = "clients " + ids[0] + " [" + c.spoken[first].text + "] and " + id + " [" +
-					c.spoken[key].text + "]"
-				break
-			}
-		}
-	}
-	if c.conflict != was {
-		return c.conflict
-	}
-	return ""
 }

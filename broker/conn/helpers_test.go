@@ -53,6 +53,7 @@ func newManager(t *testing.T) *manager {
 			},
 			Registered: func(group string, subs []*Subscription) {},
 			Gone:       func(group string) { note("gone " + group) },
+			Ghost:      func(c reactor.Conn) { note("ghost " + string(rune('0'+c.ID()))); m.ConnClosed(c, always) },
 		})
 	return m
 }
