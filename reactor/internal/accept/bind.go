@@ -2,6 +2,7 @@ package accept
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"syscall"
@@ -12,7 +13,7 @@ import (
 )
 
 // Bind listens on all addresses of o, or on none: the error names the address. Kernel buffer sizes are set on
-// the listening sockets, accepted ones inherit them. TCP_NODELAY is on, keep-alive and multipath TCP are off.
+// the listening sockets, accepted ones inherit them, as they do keep-alive (keepalive_linux.go). TCP_NODELAY is on, multipath TCP off.
 func Bind(o *reactor.Options) ([]net.Listener, error) {
 	var bound []net.Listener
 	for _, addr := range o.Listen {
@@ -32,7 +33,7 @@ func bindOne(addr string, o *reactor.Options) (net.Listener, error) {
 	lc := net.ListenConfig{
 		KeepAlive: -1,
 		Control: func(_, _ string, raw syscall.RawConn) error {
-			return control(raw, func(fd int) error { return setBuffers(fd, o) })
+			return control(raw, func(fd int) error { return errors.Join(setBuffers(fd, o), setKeepAlive(fd)) })
 		},
 	}
 	lc.SetMultipathTCP(false)
