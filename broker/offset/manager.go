@@ -262,18 +262,34 @@ func (m *Manager) GroupsOf(topic string) (out []string) {
 	return out
 }
 
-// Clone gives dest the offsets of src in a topic (request code 314).
-func (m *Manager) Clone(src, dest, topic string) {
+// Clone gives dest the offsets of src in a topic instead of its own (request code 314); resets of dest that wait
+// are void. Without any offset of src nothing changes. The error is ErrLimit.
+func (m *Manager) Clone(src, dest, topic string) error {
 	from := m.find(src, topic)
-	if from == nil {
-		return
+	if from == nil || src == dest {
+		return nil
+	}
+	offsets := m.Offsets(src, topic)
+	if len(offsets) == 0 {
+		return nil
 	}
 	to := m.obtain(dest, topic)
 	if to == nil {
-		return
+		return fmt.Errorf("%w: %d", ErrLimit, MaxPairs)
 	}
-	from.each(func(id int32, at codec.QueueOffset) { to.make(id).committed.Store(int64(at)) })
+	for id, at := range offsets {
+		to.make(id).committed.Store(int64(at))
+	}
+	for id, c := range *to.list.Load() {
+		if _, ok := offsets[int32(id)]; !ok {
+			c.committed.Store(none)
+		}
+		if c.reset.Swap(none) >= 0 {
+			m.resets.Add(-1)
+		}
+	}
 	m.commits.Add(1)
+	return nil
 }
 
 // DeleteGroup forgets a group's offsets, so that what is made anew under the name starts afresh.
