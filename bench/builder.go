@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strconv"
 	"time"
 
 	"skylark/client"
@@ -56,24 +57,52 @@ func newBuilder(o *Options, topics []string, queues []client.Queue, producer uin
 		tags = []string{""}
 	}
 	b.next = int(producer) // connections do not all begin at the same queue
+	values := o.Values
+	if o.Property == "" {
+		values = []string{""}
+	}
 	for _, tag := range tags {
-		for _, q := range queues {
-			for _, topic := range topics { // the topic changes with every message
-				t, err := b.template(o, topic, q, tag, sysFlag)
-				if err != nil {
-					return nil, err
+		for _, value := range values {
+			props := o.ownProperties(value)
+			for _, q := range queues {
+				for _, topic := range topics { // the topic changes with every message
+					t, err := b.template(o, topic, q, codec.AppendProperty(props[:len(props):len(props)], codec.PropTags, tag),
+						sysFlag)
+					if err != nil {
+						return nil, err
+					}
+					b.templates = append(b.templates, t)
 				}
-				b.templates = append(b.templates, t)
 			}
 		}
 	}
 	return b, nil
 }
 
-func (b *builder) template(o *Options, topic string, q client.Queue, tag string,
+// ownProperties are those that make a message more than a plain one; value is that of o.Property.
+func (o *Options) ownProperties(value string) (props []byte) {
+	if o.Property != "" {
+		props = codec.AppendProperty(props, o.Property, value)
+	}
+	if o.DelayLevel > 0 {
+		props = codec.AppendProperty(props, codec.PropDelayTimeLevel, strconv.Itoa(o.DelayLevel))
+	}
+	if o.Delay > 0 {
+		props = codec.AppendProperty(props, codec.PropTimerDelayMs, strconv.FormatInt(o.Delay.Milliseconds(), 10))
+	}
+	if o.Transaction {
+		props = codec.AppendProperty(props, codec.PropTransactionPrepared, "true")
+		props = codec.AppendProperty(props, codec.PropProducerGroup, producerGroup)
+	}
+	return props
+}
+
+func (b *builder) template(o *Options, topic string, q client.Queue, props []byte,
 	sysFlag int32) (*client.SendTemplate, error) {
-	props := codec.AppendProperty(nil, codec.PropTags, tag)
 	props = codec.AppendProperty(props, codec.PropWaitStoreMsgOK, "true")
+	if o.Transaction {
+		sysFlag |= codec.SysFlagTransactionPrepared
+	}
 	code := codec.ReqSendMessageV2
 	keys := o.Keys
 	if b.batch > 1 {

@@ -39,17 +39,27 @@ func newConsumer(ctx context.Context, o *Options, t *target, run uint64, tl *tim
 		c.shards = append(c.shards, newShard(false))
 	}
 	starts := offsets{}
-	for g := range o.Groups {
-		name := o.Group
-		if o.Groups > 1 {
-			name = fmt.Sprintf("%s_%d", o.Group, g)
+	names := o.groupNames()
+	if len(names) > manyGroups {
+		for _, addr := range t.brokers {
+			if err := t.makeGroups(ctx, addr, names); err != nil {
+				return nil, err
+			}
 		}
+	}
+	if o.Share > 0 {
+		return c, c.share(ctx, names, starts)
+	}
+	for _, name := range names {
 		var check *Checker
 		if o.Verify || c.e2e {
 			check = NewChecker(run)
 			c.checks = append(c.checks, check)
 		}
 		for _, addr := range t.brokers {
+			if len(names) > manyGroups {
+				break // made above
+			}
 			if err := t.ensureGroup(ctx, addr, name); err != nil {
 				return nil, err
 			}
@@ -82,15 +92,87 @@ func (c *consumer) addPullers(ctx context.Context, group string, check *Checker,
 		first := len(c.pullers)
 		for range n {
 			sh := c.shards[len(c.pullers)%len(c.shards)]
-			c.pullers = append(c.pullers, newPuller(c, group, queues[0].Addr, check, sh))
+			c.pullers = append(c.pullers, newPuller(c, []string{group}, queues[0].Addr, check, sh))
 		}
 		for i, q := range queues {
-			pq, err := c.begin(ctx, group, q, starts)
-			if err != nil {
-				return fmt.Errorf("bench: where to begin in queue %d at %s: %w", q.ID, q.Addr, err)
+			if err := c.pullers[first+i%n].add(ctx, group, q, starts); err != nil {
+				return err
 			}
-			p := c.pullers[first+i%n]
-			p.queues = append(p.queues, pq)
+		}
+	}
+	return nil
+}
+
+// share gives each connection to a broker its share of the groups, with all their queues.
+func (c *consumer) share(ctx context.Context, groups []string, starts offsets) error {
+	brokers := c.t.byBroker()
+	for _, queues := range brokers {
+		n := min(max(c.o.Share/len(brokers), 1), len(groups))
+		parts := make([][]string, n)
+		for i, group := range groups {
+			parts[i%n] = append(parts[i%n], group)
+		}
+		for _, part := range parts {
+			p := newPuller(c, part, queues[0].Addr, nil, c.shards[len(c.pullers)%len(c.shards)])
+			c.pullers = append(c.pullers, p)
+			for _, group := range part {
+				for _, q := range queues {
+					if err := p.add(ctx, group, q, starts); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// add gives the puller a queue to read for a group.
+func (p *puller) add(ctx context.Context, group string, q client.Queue, starts offsets) error {
+	pq, err := p.c.begin(ctx, group, q, starts)
+	if err != nil {
+		return fmt.Errorf("bench: where to begin in queue %d at %s: %w", q.ID, q.Addr, err)
+	}
+	pq.group = []byte(group)
+	p.queues = append(p.queues, pq)
+	return nil
+}
+
+// groupNames are those of all groups.
+func (o *Options) groupNames() (names []string) {
+	if o.Groups == 1 {
+		return []string{o.Group}
+	}
+	for g := range o.Groups {
+		names = append(names, fmt.Sprintf("%s_%d", o.Group, g))
+	}
+	return names
+}
+
+// manyGroups is from where on groups are made with one request for many: a broker writes its file for each request.
+const manyGroups = 100
+
+// makeGroups makes all groups, or leaves it to a broker that has no request for that.
+func (t *target) makeGroups(ctx context.Context, addr string, names []string) error {
+	for from := 0; from < len(names); from += createBatch {
+		var list body.SubscriptionGroupList
+		for _, name := range names[from:min(from+createBatch, len(names))] {
+			list.GroupConfigList = append(list.GroupConfigList, body.NewSubscriptionGroupConfig(name))
+		}
+		text, err := body.Encode(&list)
+		if err != nil {
+			return err
+		}
+		req := codec.NewRequest(codec.ReqUpdateAndCreateSubscriptionGroupList)
+		req.Body = text
+		long, cancel := context.WithTimeout(ctx, max(t.o.Timeout, routeWait))
+		_, err = t.c.Do(long, addr, req)
+		cancel()
+		if client.IsResponse(err, codec.RespRequestCodeNotSupported) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("bench: %d groups at %s: %w", len(list.GroupConfigList), addr, err)
 		}
 	}
 	return nil
@@ -193,8 +275,8 @@ func (c *consumer) commit(ctx context.Context) error {
 			if q.next == q.start {
 				continue
 			}
-			if err := c.t.c.CommitOffset(ctx, p.addr, p.group, c.o.Topic, q.id, q.next); err != nil {
-				return fmt.Errorf("bench: progress of %s in queue %d: %w", p.group, q.id, err)
+			if err := c.t.c.CommitOffset(ctx, p.addr, string(q.group), c.o.Topic, q.id, q.next); err != nil {
+				return fmt.Errorf("bench: progress of %s in queue %d: %w", q.group, q.id, err)
 			}
 		}
 	}

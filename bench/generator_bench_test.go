@@ -84,7 +84,7 @@ func newBenchPuller(kind Kind) *puller {
 	if c.e2e {
 		check = NewChecker(7)
 	}
-	return newPuller(c, "g", "a", check, newShard(false))
+	return newPuller(c, []string{"g"}, "a", check, newShard(false))
 }
 
 // BenchmarkPull is walking over the 32 messages of an answer.

@@ -29,6 +29,7 @@ type slot struct {
 	due, sent int64
 	seq       uint64
 	busy      bool
+	ended     bool // the half message is stored, its commit under way
 }
 
 // lane is one connection of a producer, and those that take its place when it is lost.
@@ -187,6 +188,10 @@ func (l *lane) take(r *reader, now int64) error {
 		if since >= l.next-l.oldest || !s.busy { // not under way: it came after its time
 			return nil
 		}
+		if l.p.o.Transaction && a.Code == codec.RespSuccess && !s.ended {
+			s.ended = true
+			return l.commit(f, &r.cmd)
+		}
 		s.busy = false
 		l.inflight--
 		if a.Code != codec.RespSuccess {
@@ -204,6 +209,31 @@ func (l *lane) take(r *reader, now int64) error {
 		l.sh.answered(now, l.samples, l.sums(int64(len(l.samples))))
 	}
 	return err
+}
+
+// commit appends the END_TRANSACTION of a half message that was acknowledged; mu is held. Clients send it oneway; here it
+// is answered, so that the window counts it too, and with the half message's opaque.
+func (l *lane) commit(f codec.Frame, cmd *codec.Command) error {
+	if err := cmd.Decode(f); err != nil {
+		return err
+	}
+	var sent codec.SendMessageResponseHeader
+	if err := codec.DecodeHeader(cmd, &sent); err != nil {
+		return err
+	}
+	_, at, err := codec.ParseOffsetMsgID(sent.MsgID)
+	if err != nil {
+		return err
+	}
+	req := codec.NewRequest(codec.ReqEndTransaction)
+	req.Type, req.Opaque = l.p.o.Serialize, cmd.Opaque
+	codec.EncodeHeader(req, &codec.EndTransactionRequestHeader{ProducerGroup: producerGroup, MsgID: sent.TransactionID,
+		TransactionID: sent.TransactionID, TranStateTableOffset: sent.QueueOffset, CommitLogOffset: at,
+		CommitOrRollback: codec.SysFlagTransactionCommit})
+	if l.w != nil {
+		l.w.buf = req.AppendTo(l.w.buf)
+	}
+	return nil
 }
 
 // ack remembers what was acknowledged, if somebody will ask.

@@ -15,12 +15,13 @@ import (
 )
 
 // usageText is what -h tells before the flags.
-const usageText = `usage: skylark bench produce|consume|e2e|idle -n NAMESRV | -b BROKER [flags]
+const usageText = `usage: skylark bench produce|consume|e2e|pop|idle -n NAMESRV | -b BROKER [flags]
        skylark bench suite --targets NAME=ADDR,... [flags]
 
   produce   send; closed loop, or open loop with --rate
   consume   pull: what there is, or for --duration or until --count
   e2e       send at --rate to consumers that wait in long polls
+  pop       take messages with POP and acknowledge each, until there are no more
   idle      keep --conns connections open that only send heartbeats
   suite     a table of workloads against several brokers side by side
 `
@@ -31,7 +32,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 		fmt.Fprint(stderr, usageText)
 		if len(args) == 0 {
-			return fmt.Errorf("%w: say what to do: produce, consume, e2e, idle or suite", ErrUsage)
+			return fmt.Errorf("%w: say what to do: produce, consume, e2e, pop, idle or suite", ErrUsage)
 		}
 		return flag.ErrHelp
 	}
@@ -60,7 +61,7 @@ type command struct {
 // parse reads the flags into o and validates it.
 func (c *command) parse(o *Options, args []string, stderr io.Writer) error {
 	switch o.Kind {
-	case Produce, Consume, EndToEnd, Idle:
+	case Produce, Consume, EndToEnd, Idle, Pop:
 	default:
 		return o.Validate()
 	}
@@ -85,7 +86,7 @@ func (c *command) parse(o *Options, args []string, stderr io.Writer) error {
 	if fs.NArg() > 0 {
 		return fmt.Errorf("%w: %q is no flag", ErrUsage, fs.Arg(0))
 	}
-	if o.Kind != Consume && o.Duration == 0 && o.Count == 0 {
+	if o.makes() && o.Duration == 0 && o.Count == 0 {
 		o.Duration = defaultDuration
 	}
 	return o.Validate()
@@ -132,7 +133,17 @@ func (c *command) common(fs *flag.FlagSet, o *Options) {
 func producerFlags(fs *flag.FlagSet, o *Options) {
 	if o.Kind == Produce {
 		fs.IntVar(&o.Topics, "topics", o.Topics, "`N` topics to send to in turn: TOPIC_00000 and so on, made or changed")
+		fs.IntVar(&o.DelayLevel, "delay-level", 0, "`LEVEL` of each message's delay")
+		fs.DurationVar(&o.Delay, "delay", 0, "of each message, by a timer")
+		fs.BoolVar(&o.Transaction, "transaction", false, "send half messages and commit each when it is acknowledged")
 	}
+	fs.Func("property", "`NAME=V1,V2,...`: a property of each message, its values in turn", func(v string) error {
+		name, list, ok := strings.Cut(v, "=")
+		if o.Property, o.Values = name, strings.Split(list, ","); !ok || name == "" {
+			return fmt.Errorf("%q is not NAME=V1,V2", v)
+		}
+		return nil
+	})
 	fs.IntVar(&o.Size, "size", o.Size, "`BYTES` of a body, before compression")
 	fs.IntVar(&o.Window, "window", 0, "`N` requests under way on each connection (default 32; with --rate no limit)")
 	fs.Float64Var(&o.Rate, "rate", 0, "`N` messages a second over all connections; latency counts from the time due")
@@ -154,6 +165,12 @@ func producerFlags(fs *flag.FlagSet, o *Options) {
 func consumerFlags(fs *flag.FlagSet, o *Options) {
 	fs.IntVar(&o.PullBatch, "pull-batch", o.PullBatch, "most `N` messages of a pull")
 	fs.StringVar(&o.Group, "group", o.Group, "`NAME` of the consumer group, or what the names of several begin with")
+	if o.Kind == Pop {
+		fs.DurationVar(&o.Invisible, "invisible", o.Invisible, "how long a popped message waits for its ack")
+		fs.BoolVar(&o.BatchAck, "batch-ack", false, "acknowledge all messages of a pop in one request")
+		return
+	}
+	fs.StringVar(&o.SQL, "sql", "", "`EXPRESSION` in SQL92 to subscribe with, in place of tags")
 	fs.IntVar(&o.Groups, "groups", o.Groups, "`N` consumer groups, each of which gets every message")
 	fs.DurationVar(&o.Suspend, "suspend", o.Suspend, "how long the broker may hold a pull; 0: not at all")
 	fs.BoolVar(&o.CheckCRC, "check-crc", false, "check the checksum of every body")
@@ -163,6 +180,7 @@ func consumerFlags(fs *flag.FlagSet, o *Options) {
 			return nil
 		})
 		fs.BoolVar(&o.Loop, "loop", false, "at a queue's end begin again at its first message")
+		fs.IntVar(&o.Share, "share", 0, "`N` connections that all groups have together (default: --conns each)")
 	}
 }
 

@@ -25,6 +25,7 @@ const (
 	Consume  Kind = "consume"
 	EndToEnd Kind = "e2e"
 	Idle     Kind = "idle"
+	Pop      Kind = "pop"
 )
 
 // Mode is how a producer waits for its answers.
@@ -60,7 +61,10 @@ const (
 	maxTags    = 16
 	maxQueues  = 1024
 	maxTopics  = 20000
-	maxGroups  = 1024
+	maxGroups  = 20000
+	maxValues  = 64  // of --property
+	maxPopped  = 32  // messages of a pop, Java's own limit
+	maxLevel   = 127 // of --delay-level
 	maxRate    = 1e7
 	maxTimeout = time.Hour
 )
@@ -87,6 +91,12 @@ type Options struct {
 	Tags     []string // --tags: taken in turn when sending; what to subscribe to when consuming
 	Compress int32    // --compress: SysFlagCompression… or 0
 
+	DelayLevel  int           // --delay-level: of each message; 0: none
+	Delay       time.Duration // --delay: of each message, a timer's; 0: none
+	Transaction bool          // --transaction: half messages, each committed when it is acknowledged
+	Property    string        // --property: name of a property that takes Values in turn; empty: none
+	Values      []string
+
 	PullBatch int           // --pull-batch: most messages of a pull
 	From      From          // --from
 	Group     string        // --group: name of the consumer group, or what the names of several begin with
@@ -94,6 +104,10 @@ type Options struct {
 	Suspend   time.Duration // --suspend: how long the broker may hold a pull; 0: it answers at once
 	Loop      bool          // --loop: at a queue's end begin again at its first message
 	CheckCRC  bool          // --check-crc: of every body
+	SQL       string        // --sql: expression that consumers subscribe with, in place of tags; empty: none
+	Share     int           // --share: connections that all groups have together; 0: each has its own
+	Invisible time.Duration // --invisible: for how long a popped message is another's to take no more
+	BatchAck  bool          // --batch-ack: one request for all messages of a pop
 
 	Duration time.Duration // --duration of the measured part; 0: see Count
 	Warmup   time.Duration // --warmup: before it, not counted
@@ -121,7 +135,7 @@ func DefaultOptions(k Kind) Options {
 		Kind: k, Topic: "SkylarkBench", Topics: 1, Queues: 8, Timeout: 3 * time.Second,
 		Size: 1024, Conns: 4, Mode: Async, Batch: 1,
 		PullBatch: 32, From: FromFirst, Group: "skylark_bench", Groups: 1, Suspend: 15 * time.Second,
-		Drain: 10 * time.Second,
+		Drain: 10 * time.Second, Invisible: time.Minute,
 	}
 }
 
@@ -133,14 +147,14 @@ func (o *Options) stamped() bool { return o.Size >= StampBytes }
 
 // sends tells whether the run has producers, receives whether it has consumers.
 func (o *Options) sends() bool    { return o.Kind == Produce || o.Kind == EndToEnd }
-func (o *Options) receives() bool { return o.Kind == Consume || o.Kind == EndToEnd }
+func (o *Options) receives() bool { return o.Kind == Consume || o.Kind == EndToEnd || o.Kind == Pop }
 
 // Validate names the first flag whose value cannot be.
 func (o *Options) Validate() error {
 	switch o.Kind {
-	case Produce, Consume, EndToEnd, Idle:
+	case Produce, Consume, EndToEnd, Idle, Pop:
 	default:
-		return fmt.Errorf("%w: there is no %q, only produce, consume, e2e and idle", ErrUsage, o.Kind)
+		return fmt.Errorf("%w: there is no %q, only produce, consume, e2e, pop and idle", ErrUsage, o.Kind)
 	}
 	if (len(o.Namesrv) == 0) == (o.Broker == "") {
 		return fmt.Errorf("%w: give either -n (name servers) or -b (a broker)", ErrUsage)
@@ -208,6 +222,9 @@ func (o *Options) validateProducer() error {
 	case (o.Kind == EndToEnd || o.Verify || o.Ledger != "") && !o.stamped():
 		return usage("size", "%d: the stamp of a message takes %d bytes", o.Size, StampBytes)
 	}
+	if err := o.validateKindOfMessage(); err != nil {
+		return err
+	}
 	switch o.Mode {
 	case Sync, Async:
 	case Oneway:
@@ -222,6 +239,25 @@ func (o *Options) validateProducer() error {
 	}
 	if o.Verify && o.Kind == Produce {
 		return usage("verify", "a producer sees nothing; record with --ledger and verify with consume")
+	}
+	return nil
+}
+
+// validateKindOfMessage looks at what makes messages more than plain ones.
+func (o *Options) validateKindOfMessage() error {
+	switch {
+	case o.DelayLevel < 0 || o.DelayLevel > maxLevel:
+		return usage("delay-level", "%d is not in [0, %d]", o.DelayLevel, maxLevel)
+	case o.Delay < 0 || o.Delay > 0 && o.Delay < time.Millisecond:
+		return usage("delay", "%v is no delay of at least a millisecond", o.Delay)
+	case o.Delay > 0 && o.DelayLevel > 0:
+		return usage("delay", "a message has either a time or a level")
+	case o.Batch > 1 && (o.Delay > 0 || o.DelayLevel > 0 || o.Transaction || o.Property != ""):
+		return usage("batch", "messages of a batch have neither delay nor transaction nor property")
+	case o.Transaction && o.Mode == Oneway:
+		return usage("transaction", "an end takes what the answer to its half message says, oneway has none")
+	case o.Property != "" && (len(o.Values) == 0 || len(o.Values) > maxValues):
+		return usage("property", "%d values, 1 to %d are allowed", len(o.Values), maxValues)
 	}
 	return nil
 }
@@ -250,6 +286,24 @@ func (o *Options) validateConsumer() error {
 	}
 	if err := codec.ValidateGroup(o.Group); err != nil {
 		return usage("group", "%v", err)
+	}
+	return o.validateKindOfConsumer()
+}
+
+func (o *Options) validateKindOfConsumer() error {
+	switch {
+	case o.SQL != "" && len(o.Tags) > 0 && o.Kind != EndToEnd:
+		return usage("sql", "a subscription has either an expression or tags")
+	case o.Share < 0 || o.Share > maxConns:
+		return usage("share", "%d is not in [0, %d]", o.Share, maxConns)
+	case o.Share > 0 && (o.Kind != Consume || o.Verify):
+		return usage("share", "only consumers that do not verify share connections")
+	case o.Kind == Pop && o.PullBatch > maxPopped:
+		return usage("pull-batch", "%d, but a pop gives %d messages at most", o.PullBatch, maxPopped)
+	case o.Kind == Pop && o.Invisible < time.Second:
+		return usage("invisible", "%v, give at least a second", o.Invisible)
+	case o.Kind == Pop && (o.Verify || o.Loop || o.Groups > 1 || o.SQL != ""):
+		return usage("group", "a pop has one group that takes each message once")
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ const heartbeatOpaque = 1 << 30
 // pullQueue is the progress in one queue.
 type pullQueue struct {
 	id    int32
+	group []byte
 	first codec.QueueOffset // of the queue
 	start codec.QueueOffset // where the run began
 	next  codec.QueueOffset
@@ -44,11 +45,11 @@ type pullQueue struct {
 	done    bool
 }
 
-// puller is one connection of a consumer group: it has one pull under way for each of its queues, as a push
-// consumer has.
+// puller is one connection of a consumer group, or of several: it has one pull under way for each of its queues, as a
+// push consumer has.
 type puller struct {
 	c      *consumer
-	group  string
+	groups []string
 	addr   string
 	check  *Checker // nil: nobody asks
 	sh     *shard
@@ -64,36 +65,77 @@ type puller struct {
 	started   sync.Once
 }
 
-func newPuller(c *consumer, group, addr string, check *Checker, sh *shard) *puller {
-	p := &puller{c: c, group: group, addr: addr, check: check, sh: sh}
-	expression := body.SubscribeAll
-	if len(c.o.Tags) > 0 {
-		expression = strings.Join(c.o.Tags, " || ")
+func newPuller(c *consumer, groups []string, addr string, check *Checker, sh *shard) *puller {
+	p := &puller{c: c, groups: groups, addr: addr, check: check, sh: sh}
+	p.header = codec.PullMessageHeader{Topic: []byte(c.o.Topic),
+		MaxMsgNums: int32(c.o.PullBatch), SuspendTimeoutMillis: c.o.Suspend.Milliseconds(), SubVersion: time.Now().UnixMilli()}
+	if c.o.SQL == "" { // as for clients, an expression is told in heartbeats alone
+		p.header.Subscription, p.header.ExpressionType = []byte(c.o.tagExpression()), []byte(body.ExpressionTag)
 	}
-	p.header = codec.PullMessageHeader{ConsumerGroup: []byte(group), Topic: []byte(c.o.Topic),
-		MaxMsgNums: int32(c.o.PullBatch), SuspendTimeoutMillis: c.o.Suspend.Milliseconds(),
-		Subscription: []byte(expression), ExpressionType: []byte(body.ExpressionTag), SubVersion: time.Now().UnixMilli()}
-	p.heartbeat = p.makeHeartbeat(expression, len(c.pullers))
+	req := codec.NewRequest(codec.ReqHeartBeat)
+	req.Type, req.Opaque, req.Body = c.o.Serialize, heartbeatOpaque, p.heartbeatBody(len(c.pullers))
+	p.heartbeat = req.AppendTo(nil)
 	c.ready.Add(1)
 	return p
 }
 
-func (p *puller) makeHeartbeat(expression string, id int) []byte {
-	sub, err := body.NewSubscription(p.c.o.Topic, expression, body.ExpressionTag)
+// tagExpression is what consumers of tags subscribe to.
+func (o *Options) tagExpression() string {
+	if len(o.Tags) == 0 {
+		return body.SubscribeAll
+	}
+	return strings.Join(o.Tags, " || ")
+}
+
+func (p *puller) heartbeatBody(id int) []byte {
+	expression, typ := p.c.o.tagExpression(), body.ExpressionTag
+	if p.c.o.SQL != "" {
+		expression, typ = p.c.o.SQL, body.ExpressionSQL92
+	}
+	sub, err := body.NewSubscription(p.c.o.Topic, expression, typ)
 	if err != nil {
 		panic("BUG: bench: " + err.Error()) // tags were checked
 	}
 	sub.SubVersion = p.header.SubVersion
-	text, err := body.Encode(&body.HeartbeatData{ClientID: fmt.Sprintf("bench@%d#%d", os.Getpid(), id),
-		ConsumerDataSet: []*body.ConsumerData{{GroupName: p.group, ConsumeType: body.ConsumePassively,
+	h := &body.HeartbeatData{ClientID: fmt.Sprintf("bench@%d#%d", os.Getpid(), id)}
+	for _, group := range p.groups {
+		h.ConsumerDataSet = append(h.ConsumerDataSet, &body.ConsumerData{GroupName: group, ConsumeType: body.ConsumePassively,
 			MessageModel: body.Clustering, ConsumeFromWhere: body.FromFirstOffset,
-			SubscriptionDataSet: []*body.SubscriptionData{sub}}}})
+			SubscriptionDataSet: []*body.SubscriptionData{sub}})
+	}
+	text, err := body.Encode(h)
 	if err != nil {
 		panic("BUG: bench: " + err.Error())
 	}
-	req := codec.NewRequest(codec.ReqHeartBeat)
-	req.Type, req.Opaque, req.Body = p.c.o.Serialize, heartbeatOpaque, text
-	return req.AppendTo(nil)
+	return text
+}
+
+// introduce tells the broker of the subscription before the first pull, which carries none.
+func (p *puller) introduce(ctx context.Context, nc net.Conn) error {
+	if p.c.o.SQL == "" {
+		return nil
+	}
+	_ = nc.SetDeadline(time.Now().Add(p.c.o.Timeout))
+	if _, err := nc.Write(p.heartbeat); err != nil {
+		return err
+	}
+	r := reader{nc: nc, buf: make([]byte, 0, 4<<10)}
+	for answered := false; !answered; {
+		if err := r.fill(); err != nil {
+			return err
+		}
+		if err := r.each(func(f codec.Frame) error {
+			a, err := client.PeekAnswer(f, &r.cmd)
+			answered = answered || err == nil && a.IsResponse() && a.Opaque == heartbeatOpaque
+			if err == nil && answered && a.Code != codec.RespSuccess {
+				err = fmt.Errorf("bench: the broker refuses the subscription: %s", codec.ResponseCodeName(a.Code))
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nc.SetDeadline(time.Time{})
 }
 
 // isReady tells once that the first pulls are on their way, or that they never will be.
@@ -126,6 +168,10 @@ func (p *puller) serve(ctx context.Context, nc net.Conn) (finished bool, err err
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
 	defer stop()
 	defer nc.Close()
+	if err := p.introduce(ctx, nc); err != nil {
+		p.lost(ctx)
+		return ctx.Err() != nil, nil
+	}
 	r := reader{nc: nc, buf: make([]byte, 0, pullReadBytes)}
 	p.beatAt, p.armed = 0, 0
 	for _, q := range p.queues {
@@ -177,7 +223,10 @@ func (p *puller) send(now int64) (finished bool) {
 			continue
 		}
 		h := &p.header
-		h.QueueID, h.QueueOffset, h.SysFlag = q.id, q.next, codec.PullFlagSubscription
+		h.ConsumerGroup, h.QueueID, h.QueueOffset, h.SysFlag = q.group, q.id, q.next, 0
+		if h.Subscription != nil {
+			h.SysFlag = codec.PullFlagSubscription
+		}
 		if p.c.o.Suspend > 0 && !p.c.o.Loop && !q.drain {
 			h.SysFlag |= codec.PullFlagSuspend
 		}
@@ -260,11 +309,13 @@ func (p *puller) answer(q *pullQueue, cmd *codec.Command, now int64) error {
 			return err
 		}
 		q.next = next
-	case cmd.Code == codec.RespPullNotFound && ok, cmd.Code == codec.RespPullRetryImmediately && ok:
+	case cmd.Code == codec.RespPullRetryImmediately && ok: // none of those that were looked at fits
+		q.next = next
+	case cmd.Code == codec.RespPullNotFound && ok:
 		switch q.next = next; {
 		case p.c.o.Loop && next > q.first:
 			q.next = q.first
-		case cmd.Code == codec.RespPullNotFound && now-q.sentAt < int64(emptyPause):
+		case now-q.sentAt < int64(emptyPause):
 			q.retryAt = now + int64(emptyPause)
 		}
 	case cmd.Code == codec.RespPullOffsetMoved && ok:

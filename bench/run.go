@@ -34,6 +34,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		err = r.consume(ctx)
 	case EndToEnd:
 		err = r.endToEnd(ctx)
+	case Pop:
+		err = r.pop(ctx)
 	default:
 		err = r.idle(ctx)
 	}

@@ -14,7 +14,7 @@ import (
 const createBatch = 500
 
 // makes tells whether a topic that is unknown is made.
-func (o *Options) makes() bool { return o.Kind != Consume }
+func (o *Options) makes() bool { return o.Kind != Consume && o.Kind != Pop }
 
 // topicName is the i-th topic's name.
 func (o *Options) topicName(i int) string {

@@ -46,7 +46,8 @@ func startBroker(ctx context.Context, s *Target, profiles string) (p *process, e
 		args = append(args, "-cpuprofile", filepath.Join(profiles, s.Name+".prof"))
 	}
 	args = append(args, "brokerName="+s.Name, "brokerIP1=127.0.0.1", "listenPort="+strconv.Itoa(port),
-		"storePathRootDir="+filepath.Join(dir, "store"), "diskMaxUsedSpaceRatio=95")
+		"storePathRootDir="+filepath.Join(dir, "store"), "diskMaxUsedSpaceRatio=95",
+		"enablePropertyFilter=true")
 	p.cmd = exec.Command(s.Binary, append(args, s.Settings...)...)
 	out, err := os.Create(p.logFile())
 	if err != nil {

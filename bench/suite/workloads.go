@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"skylark/bench"
@@ -51,7 +52,13 @@ const (
 const kib = 1024
 
 // workloads is the table.
-var workloads = []*workload{
+var workloads = slices.Concat(plain[:len(plain)-plainLast], kinds, plain[len(plain)-plainLast:])
+
+// plainLast is how many of the plain workloads come after the kinds: those that make topics.
+const plainLast = 3
+
+// plain are those of plain messages, and of connections.
+var plain = []*workload{
 	// What only stands there comes first, while little else is in the broker's memory; most topics last, since their
 	// files are there from then on.
 	{name: "idle-5000", about: "5,000 connections that only send a heartbeat every 30 s", measure: idle},
