@@ -196,6 +196,8 @@ const (
 	ReqCleanBrokerData             = 1011
 	ReqControllerGetNextBrokerID   = 1012
 	ReqControllerApplyBrokerID     = 1013
+	// ReqControllerRaft carries Raft's messages between Skylark's controllers; Java has no such code.
+	ReqControllerRaft = 31001
 )
 
 // Defined in Java but served nowhere: the answer is REQUEST_CODE_NOT_SUPPORTED.
@@ -352,6 +354,7 @@ var requestCodeNames = map[int]string{
 	ReqCleanBrokerData:                      "CLEAN_BROKER_DATA",
 	ReqControllerGetNextBrokerID:            "CONTROLLER_GET_NEXT_BROKER_ID",
 	ReqControllerApplyBrokerID:              "CONTROLLER_APPLY_BROKER_ID",
+	ReqControllerRaft:                       "SKYLARK_CONTROLLER_RAFT",
 	ReqUpdateColdDataFlowCtrConfig:          "UPDATE_COLD_DATA_FLOW_CTR_CONFIG",
 	ReqRemoveColdDataFlowCtrConfig:          "REMOVE_COLD_DATA_FLOW_CTR_CONFIG",
 	ReqGetColdDataFlowCtrInfo:               "GET_COLD_DATA_FLOW_CTR_INFO",

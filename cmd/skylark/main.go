@@ -3,10 +3,11 @@
 //	skylark standalone   name server and broker in one process, data under ./data
 //	skylark namesrv      name server (also as mqnamesrv)
 //	skylark broker       broker (also as mqbroker)
+//	skylark controller   controller: broker ids and election of masters (also as mqcontroller)
 //	skylark bench        load against any RocketMQ broker
 //	skylark version
 //
-// namesrv and broker take the flags of Java's start scripts: -c FILE, -n ADDRS, -p, -m.
+// namesrv, broker and controller take the flags of Java's start scripts: -c FILE, -n ADDRS, -p, -m.
 package main
 
 import (
@@ -31,12 +32,13 @@ var commands = []command{
 	{"standalone", "name server and broker in one process", runStandalone},
 	{"namesrv", "name server (also as mqnamesrv)", runNamesrv},
 	{"broker", "broker (also as mqbroker)", runBroker},
+	{"controller", "controller: broker ids and election of masters (also as mqcontroller)", runController},
 	{"bench", "load against any RocketMQ broker", runBench},
 	{"version", "print the version", runVersion},
 }
 
 // javaNames are the names under which the binary answers as Java's scripts do.
-var javaNames = map[string]string{"mqbroker": "broker", "mqnamesrv": "namesrv"}
+var javaNames = map[string]string{"mqbroker": "broker", "mqnamesrv": "namesrv", "mqcontroller": "controller"}
 
 func main() {
 	args := os.Args[1:]

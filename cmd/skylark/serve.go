@@ -155,7 +155,15 @@ func runNamesrv(args []string) error {
 	if err := ns.Start(); err != nil {
 		return err
 	}
-	return f.serve(log, ns.Close)
+	if !set.Namesrv().EnableControllerInNamesrv {
+		return f.serve(log, ns.Close)
+	}
+	c, err := startController(set, f.file, log)
+	if err != nil {
+		return errors.Join(err, stopNow(ns.Close))
+	}
+	// A controller that has failed leaves the routes alone: the name server goes on and answers for it with the reason.
+	return f.serve(log, func(ctx context.Context) error { return errors.Join(c.Close(ctx), ns.Close(ctx)) })
 }
 
 func runStandalone(args []string) error {
@@ -228,8 +236,13 @@ func settleStandalone(set, ns *config.Set, data, host string) error {
 
 // serve serves until a signal, with a profile if one is wanted.
 func (f *flags) serve(log *slog.Logger, stop func(context.Context) error) error {
+	return f.serveUntil(log, nil, stop)
+}
+
+// serveUntil serves until a signal or the end of failed, which may be nil.
+func (f *flags) serveUntil(log *slog.Logger, failed <-chan struct{}, stop func(context.Context) error) error {
 	if f.profile == "" {
-		return untilSignal(log, stop)
+		return untilSignal(log, failed, stop)
 	}
 	file, err := os.Create(f.profile)
 	if err == nil {
@@ -240,17 +253,21 @@ func (f *flags) serve(log *slog.Logger, stop func(context.Context) error) error 
 		defer cancel()
 		return errors.Join(fmt.Errorf("-cpuprofile: %w", err), stop(ctx))
 	}
-	err = untilSignal(log, stop)
+	err = untilSignal(log, failed, stop)
 	pprof.StopCPUProfile()
 	return errors.Join(err, file.Close())
 }
 
-// untilSignal serves until SIGTERM or SIGINT, then stops cleanly. A second signal ends the process at once.
-func untilSignal(log *slog.Logger, stop func(context.Context) error) error {
+// untilSignal serves until SIGTERM, SIGINT or the end of failed, then stops cleanly. A second signal ends the process at once.
+func untilSignal(log *slog.Logger, failed <-chan struct{}, stop func(context.Context) error) error {
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT)
-	sig := <-ch
-	log.Info("stopping", "signal", sig.String())
+	select {
+	case sig := <-ch:
+		log.Info("stopping", "signal", sig.String())
+	case <-failed:
+		log.Error("stopping after a failure")
+	}
 	go func() {
 		<-ch
 		fmt.Fprintln(os.Stderr, "skylark: second signal, not waiting for a clean stop")

@@ -81,6 +81,10 @@ var layers = []struct {
 	{"store", []string{"store", "codec", "zerocopy", "internal/vfs", "internal/clock", "internal/bufpool"}},
 	{"client", []string{"codec", "reactor", "internal/clock"}},
 	{"namesrv", []string{"codec", "reactor", "client", "config", "internal/vfs", "internal/clock", "internal/persist"}},
+	{"controller/replicas", []string{"codec"}},
+	{"controller/wal", []string{"internal/vfs"}},
+	{"controller/node", []string{"controller/replicas", "controller/wal", "internal/vfs"}},
+	{"controller", []string{"controller", "codec", "reactor", "client", "config", "internal/vfs", "internal/clock"}},
 	{"bench", []string{"bench", "client", "codec", "broker", "config"}},
 }
 
