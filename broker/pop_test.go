@@ -19,7 +19,7 @@ import (
 	"skylark/internal/vfs"
 )
 
-const popConf = "mappedFileSizeTimerLog=4096\npopFromRetryProbability=0\n"
+const popConf = "mappedFileSizeTimerLog=4096\n"
 
 // popped is a message as a client sees it.
 type popped struct {
@@ -116,6 +116,9 @@ func (b *testBroker) change(m popped, invisible time.Duration) (popped, *codec.C
 }
 
 func startPopBroker(t *testing.T, conf string) *testBroker {
+	if !strings.Contains(conf, "popFromRetryProbability") {
+		conf += "popFromRetryProbability=0\n"
+	}
 	b := start(t, setup{virtual: true, fs: vfs.NewMem(), conf: popConf + conf})
 	time.Sleep(100 * time.Millisecond)
 	return b

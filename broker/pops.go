@@ -36,7 +36,8 @@ func (b *Broker) popSettings() pop.Settings {
 		BatchAck: c.EnablePopBatchAck, BufferStay: millis(int64(c.PopCkStayBufferTime)),
 		BufferHead: millis(int64(c.PopCkStayBufferTimeOut)), BufferMax: c.PopCkMaxBufferSize,
 		OffsetQueueMax: c.PopCkOffsetMaxQueueSize, PollingSize: c.PopPollingSize, MaxPolling: int(c.MaxPopPollingSize),
-		MaxOpen: maxOpenPops, ReviveInterval: millis(c.ReviveInterval), SkipRePutMax: c.SkipWhenCKRePutReachMaxTimes}
+		MaxOpen: maxOpenPops, ReviveInterval: millis(c.ReviveInterval), SkipRePutMax: c.SkipWhenCKRePutReachMaxTimes,
+		Log: c.EnablePopLog}
 	if c.EnablePopMessageThreshold {
 		s.InflightThreshold = c.PopInflightMessageThreshold
 	}

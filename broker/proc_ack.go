@@ -45,6 +45,7 @@ func (p *AckMessageProcessor) Process(r *rpc.Request) {
 		r.ReplyError(popError(err))
 		return
 	}
+	b.stats.GroupGet(h.ConsumerGroup, h.Topic).Acked(1)
 	b.replyWhenDurable(r, end, codec.RespSuccess, "", nil)
 }
 
@@ -163,10 +164,14 @@ func (p *AckMessageProcessor) entry(a *body.BatchAck, brokerName string) (end co
 		return 0, errs
 	}
 	end, all := b.pop.AckBatch(&receipt, topicName, a.ConsumerGroup, good)
+	acked := len(good)
 	for _, err := range all {
 		if err != nil {
-			errs = append(errs, err)
+			errs, acked = append(errs, err), acked-1
 		}
+	}
+	if acked > 0 {
+		b.stats.GroupGet(a.ConsumerGroup, topicName).Acked(acked)
 	}
 	return end, errs
 }
@@ -201,6 +206,11 @@ func (p *ChangeInvisibleTimeProcessor) Process(r *rpc.Request) {
 	if err != nil {
 		r.ReplyError(popError(err))
 		return
+	}
+	if !receipt.Orderly() { // as Java counts: the old check point is acknowledged, a new one made
+		c := b.stats.GroupGet(h.ConsumerGroup, h.Topic)
+		c.Acked(1)
+		c.CheckPoint()
 	}
 	b.replyWhenDurable(r, end, codec.RespSuccess, "", &answer)
 }

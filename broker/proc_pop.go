@@ -16,7 +16,7 @@ import (
 // PopMessageProcessor serves POP_MESSAGE (200050): Java PopMessageProcessor. A pop that finds nothing waits, in the order
 // of the deadlines of those who wait for the same.
 //
-// Deviations: see package pop. The subscription of a pop is not entered into the group's, as Java does for ten minutes.
+// Deviations: see package pop.
 type PopMessageProcessor struct{ b *Broker }
 
 // maxPopMsgs is the most messages of one pop (Java).
@@ -78,16 +78,15 @@ func (p *PopMessageProcessor) Process(r *rpc.Request) {
 		req: pop.Request{Topic: t.Name, Group: g.Name, AttemptID: h.AttemptID, QueueID: max(h.QueueID, -1),
 			MaxMsgs: int(h.MaxMsgNums), Invisible: h.InvisibleTime, FromMax: h.InitMode != codec.ConsumeInitModeMin,
 			Order: h.Order}}
-	if h.Exp != "" {
-		sub, err := b.subscriptions.Get([]byte(h.Exp), []byte(h.ExpType))
-		if err != nil {
-			r.ReplyError(codec.RespSubscriptionParseFailed, "parse the consumer's subscription failed: "+err.Error())
-			return
-		}
-		if !sub.All() {
-			q.sub, q.req.Filter = sub, sub
-		}
+	sub, err := b.subscriptions.Get([]byte(h.Exp), []byte(h.ExpType))
+	if err != nil {
+		r.ReplyError(codec.RespSubscriptionParseFailed, "parse the consumer's subscription failed: "+err.Error())
+		return
 	}
+	if !sub.All() {
+		q.sub, q.req.Filter = sub, sub
+	}
+	b.consumers.Compensate(g.Name, t.Name, sub)
 	if q.d.Oneway {
 		return // nobody would get the messages
 	}
@@ -217,7 +216,11 @@ func (q *popping) count(resp *pop.Response, began int64) {
 	b := q.b
 	for i := range resp.Taken {
 		n := &resp.Taken[i]
-		b.stats.GroupGet(q.group.Name, n.Topic).Count(n.QueueID, n.Count, n.Bytes, b.clock.Millis()-began)
+		c := b.stats.GroupGet(q.group.Name, n.Topic)
+		c.Count(n.QueueID, n.Count, n.Bytes, b.clock.Millis()-began)
+		if !q.req.Order {
+			c.CheckPoint()
+		}
 	}
 	b.stats.CountGet(resp.Count, q.topic.System)
 }
@@ -263,22 +266,33 @@ func (p *NotificationProcessor) Process(r *rpc.Request) {
 		reply(got, false)
 		return
 	}
-	w := &pop.Waiter{Topic: h.Topic, Group: h.ConsumerGroup, QueueID: queueID, Deadline: deadline, Conn: d.Conn.ID(),
-		Fire: func(bool) {
-			b.inflight.add()
-			if !b.readers.submit(func() { defer b.inflight.done(); reply(has(), false) }) {
-				defer b.inflight.done()
-				reply(false, false)
+	w := &pop.Waiter{Topic: h.Topic, Group: h.ConsumerGroup, QueueID: queueID, Deadline: deadline, Conn: d.Conn.ID()}
+	park := func() {
+		if !b.popNotices.Park(w) {
+			reply(false, true)
+			return
+		}
+		b.forgetIfClosed(d.Conn)
+		if has() {
+			b.popNotices.Fire(w)
+		}
+	}
+	w.Fire = func(expired bool) {
+		look := func() {
+			switch got := has(); {
+			case got, expired:
+				reply(got, false)
+			default:
+				park() // somebody else was faster
 			}
-		}}
-	if !b.popNotices.Park(w) {
-		reply(false, true)
-		return
+		}
+		b.inflight.add()
+		if !b.readers.submit(func() { defer b.inflight.done(); look() }) {
+			defer b.inflight.done()
+			reply(false, false)
+		}
 	}
-	b.forgetIfClosed(d.Conn)
-	if has() {
-		b.popNotices.Fire(w)
-	}
+	park()
 }
 
 // PeekMessageProcessor serves PEEK_MESSAGE (200052): what a pop would give, without taking it. Java

@@ -61,13 +61,16 @@ func (p *StatsProcessor) consumeStats(r *rpc.Request) {
 		if t == nil {
 			continue
 		}
-		if cg != nil && cg.Subscription([]byte(name)) == nil {
+		if cg != nil && b.consumers.Find(h.ConsumerGroup, name) == nil {
 			continue // an old subscription: its lag would grow for ever
 		}
 		for id := range t.Config.ReadQueueNums {
 			end := max(b.store.MaxOffset(name, id), 0)
 			at, _ := b.offsets.Query(h.ConsumerGroup, name, id)
 			pulled, _ := b.offsets.QueryPull(h.ConsumerGroup, name, id)
+			if next, ok := b.pop.Position(name, h.ConsumerGroup, id); ok {
+				pulled = max(pulled, next) // popped; its check point may be in memory only
+			}
 			at, pulled = min(at, end), min(pulled, end) // a lag is never negative (Java: is when the end was lost)
 			o := &body.OffsetWrapper{BrokerOffset: end, ConsumerOffset: at, PullOffset: max(pulled, at)}
 			if at > 0 {
@@ -113,6 +116,7 @@ func (b *Broker) RuntimeInfo() map[string]string {
 	info["runtime"] = runtimeText(b.clock.Millis() - b.started)
 	info["startAcceptSendRequestTimeStamp"] = strconv.FormatInt(b.startAccept.Load(), 10)
 	b.timerInfo(info)
+	b.pop.RuntimeInfo(info)
 	p := &b.pools
 	for _, x := range []struct {
 		name string

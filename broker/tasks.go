@@ -69,6 +69,7 @@ func (b *Broker) housekeeping() {
 		c.Close(errSilent)
 		b.forget(c)
 	}
+	b.consumers.ExpireCompensated(b.o.Config.Broker().SubscriptionExpiredTimeout)
 	b.locks.Sweep()
 	b.setSlowAfter()
 }

@@ -68,6 +68,8 @@ type ConsumerManager struct {
 	on      Events
 	groups  atomic.Pointer[map[string]*Consumers]
 
+	requested requested
+
 	mu      sync.Mutex          // membership
 	conns   map[uint64][]string // connection → its groups
 	members int

@@ -72,7 +72,7 @@ func (s *Service) ack(r *Receipt, topic, group string, offsets []codec.QueueOffs
 	for i, at := range offsets {
 		c, bit, err := s.ledger.claim(k, r, offsets[i:i+1], s.o.Clock.Millis)
 		if c == nil && err == nil {
-			err = s.stranger(r)
+			err = s.stranger(k, r, at)
 		}
 		if errs[i] = err; err != nil {
 			continue
@@ -84,15 +84,15 @@ func (s *Service) ack(r *Receipt, topic, group string, offsets []codec.QueueOffs
 		return 0, errs
 	}
 	put, err := s.putAck(e, r, topic, group, claimed, batch)
-	if e != nil {
+	if e != nil { // those of the run before are not counted
 		s.settled(e, bits, err == nil)
-	} else if q := s.peekQueue(topic, group, r.QueueID); q != nil && err == nil {
-		q.inflight.Add(-int64(len(claimed)))
 	}
+	s.trace("acknowledged", queueKey{topic, group, r.QueueID}, "receipt", r.String(), "messages", len(claimed), "error", err)
 	if err != nil {
 		for i := range errs {
 			if errs[i] == nil {
 				errs[i] = err
+				s.ledger.unclaimBefore(k, offsets[i])
 			}
 		}
 	}
@@ -102,17 +102,17 @@ func (s *Service) ack(r *Receipt, topic, group string, offsets []codec.QueueOffs
 // settled ends the claim of some messages.
 func (s *Service) settled(e *open, bits uint32, ok bool) {
 	s.ledger.settle(e, bits, ok)
-	for ; ok && bits != 0; bits &= bits - 1 {
-		e.queue.inflight.Add(-1)
+	if ok {
+		e.queue.visible(bits)
 	}
 }
 
-// stranger judges a receipt that the ledger does not know: only one of the run before may be good still.
-func (s *Service) stranger(r *Receipt) error {
+// stranger judges a receipt that the ledger does not know: only one of the run before may be good still, once.
+func (s *Service) stranger(k key, r *Receipt, at codec.QueueOffset) error {
 	switch {
 	case s.o.Clock.Millis() >= r.PopTime+r.Invisible:
 		return ErrLate
-	case r.PopTime >= s.started:
+	case r.PopTime >= s.started, !s.ledger.claimBefore(k, r.PopTime+r.Invisible, at):
 		return ErrSettled
 	}
 	return nil
@@ -150,7 +150,7 @@ func (s *Service) ChangeInvisible(r *Receipt, topic, group string, queueID int32
 	k := key{topic, group, queueID, r.StartOffset, r.PopTime}
 	old, bits, err := s.ledger.claim(k, r, []codec.QueueOffset{at}, s.o.Clock.Millis)
 	if old == nil && err == nil {
-		err = s.stranger(r)
+		err = s.stranger(k, r, at)
 	}
 	if err != nil {
 		return 0, 0, 0, err
@@ -164,6 +164,7 @@ func (s *Service) ChangeInvisible(r *Receipt, topic, group string, queueID int32
 	if put, err := s.putCheckPoint(&e.ck, e.reviveQID); err != nil {
 		s.ledger.remove(e)
 		s.unclaim(old, bits)
+		s.ledger.unclaimBefore(k, at)
 		return 0, 0, put.EndOffset, err
 	}
 	put, err := s.putAck(old, r, topic, group, []codec.QueueOffset{at}, false)
@@ -172,7 +173,11 @@ func (s *Service) ChangeInvisible(r *Receipt, topic, group string, queueID int32
 	}
 	if old != nil {
 		s.ledger.settle(old, bits, err == nil)
+	} else {
+		q.inflight.Add(1) // the old one is of the run before, which is not counted
 	}
+	s.trace("invisible time changed", queueKey{topic, group, queueID}, "receipt", r.String(), "popTime", e.ck.PopTime,
+		"invisible", invisible, "error", err)
 	return e.ck.PopTime, invisible, put.EndOffset, err
 }
 

@@ -2,6 +2,7 @@ package pop
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"skylark/codec"
@@ -33,6 +34,47 @@ func (e *open) done() bool { return e.acked == e.ck.all() }
 type ledger struct {
 	mu    sync.Mutex
 	table map[key]*open
+	// before are check points of the run before, of which a receipt has been used in this one: at most maxBefore.
+	before map[key]*used
+}
+
+// used are the messages of a check point whose receipts were used.
+type used struct {
+	until   int64 // ms
+	offsets []codec.QueueOffset
+}
+
+// maxBefore bounds the check points of the run before that are remembered, about 200 bytes each; the receipts of others
+// are judged by their time alone.
+const maxBefore = 1 << 18
+
+// claimBefore notes that the receipt of a message of the run before is used; false: it was before.
+func (l *ledger) claimBefore(k key, until int64, at codec.QueueOffset) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.before[k]
+	switch {
+	case u == nil && len(l.before) >= maxBefore:
+		return true
+	case u == nil:
+		if u = (&used{until: until}); l.before == nil {
+			l.before = map[key]*used{}
+		}
+		l.before[k] = u
+	case slices.Contains(u.offsets, at):
+		return false
+	}
+	u.offsets = append(u.offsets, at)
+	return true
+}
+
+// unclaimBefore takes back what claimBefore noted.
+func (l *ledger) unclaimBefore(k key, at codec.QueueOffset) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if u := l.before[k]; u != nil {
+		u.offsets = slices.DeleteFunc(u.offsets, func(o codec.QueueOffset) bool { return o == at })
+	}
 }
 
 // add enters a check point; false when there is one of the same name.

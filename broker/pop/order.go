@@ -262,7 +262,7 @@ func (s *Service) commitOrderly(r *Receipt, q *queue, at codec.QueueOffset) (fre
 	if !s.o.Offsets.HasReset(q.topic, q.group, q.queueID) {
 		s.commit(q, o.next())
 	}
-	q.inflight.Add(-1)
+	q.visible(1)
 	t.wakeLater(q.queueKey, o)
 	return o.blockedUntil(s.o.Clock.Millis()) == 0, nil
 }

@@ -172,6 +172,7 @@ func (s *Service) position(q *queue, req *Request, set *Settings) codec.QueueOff
 	if at, ok := s.o.Offsets.TakeReset(q.topic, q.group, q.queueID); ok {
 		s.order.clear(q.queueKey)
 		q.wait, q.next = q.wait[:0], -1
+		q.inflight.Store(0)
 		s.commit(q, at)
 		return at
 	}
@@ -310,6 +311,10 @@ func (s *Service) take(resp *Response, set *Settings, q *queue, at codec.QueueOf
 	q.inflight.Add(int64(len(recs)))
 	resp.Count += len(recs)
 	resp.Taken = append(resp.Taken, Taken{q.topic, q.queueID, len(recs), len(resp.Body) - before})
+	if set.Log {
+		s.trace("popped", q.queueKey, "offset", int64(at), "messages", len(recs), "popTime", resp.PopTime, "invisible",
+			req.Invisible, "reviveQueue", resp.ReviveQID)
+	}
 	return nil
 }
 

@@ -131,12 +131,19 @@ func (r *ReviveService) turn() {
 
 // sweepLedger gives up entries whose check point never came out: the timer lost it, or an operator deleted it.
 func (s *Service) sweepLedger() {
-	limit := s.o.Clock.Millis() - lostAfter
+	now := s.o.Clock.Millis()
+	limit := now - lostAfter
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
+	for k, u := range s.ledger.before {
+		if u.until < now {
+			delete(s.ledger.before, k)
+		}
+	}
 	for k, e := range s.ledger.table {
 		if e.ck.PopTime+e.ck.Invisible < limit && !e.buffered {
 			delete(s.ledger.table, k)
+			e.queue.visible(e.ck.all() &^ e.acked)
 		}
 	}
 }
@@ -262,17 +269,18 @@ func (r *ReviveService) judge(q *reviveQueue, c *reviving, now int64, idle bool)
 			return // more acks may come
 		}
 	}
-	if !r.revive(q, c, e) {
+	if !r.revive(q, c) {
 		return
 	}
 	c.done = true
 	if e != nil {
 		s.ledger.remove(e)
+		e.queue.visible(e.ck.all() &^ bits)
 	}
 }
 
 // revive returns what is not acknowledged. false: it has to be tried again; what was returned is marked.
-func (r *ReviveService) revive(q *reviveQueue, c *reviving, e *open) bool {
+func (r *ReviveService) revive(q *reviveQueue, c *reviving) bool {
 	s, ck := r.s, &c.ck
 	if c.acked == ck.all() {
 		return true
@@ -298,9 +306,6 @@ func (r *ReviveService) revive(q *reviveQueue, c *reviving, e *open) bool {
 			}
 		}
 		c.acked |= 1 << i
-		if e != nil {
-			e.queue.inflight.Add(-1)
-		}
 	}
 	return true
 }
@@ -354,6 +359,8 @@ func (r *ReviveService) giveBack(ck *CheckPoint, at codec.QueueOffset, limit int
 		return err
 	}
 	_, err = s.put(m)
+	s.trace("returned", queueKey{ck.Topic, ck.Group, ck.QueueID}, "offset", int64(at), "popTime", ck.PopTime, "to", m.Topic,
+		"times", m.ReconsumeTimes, "error", err)
 	return err
 }
 

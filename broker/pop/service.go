@@ -2,6 +2,7 @@ package pop
 
 import (
 	"log/slog"
+	"math/bits"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,7 @@ type Settings struct {
 	MaxOpen                int           // open check points
 	ReviveInterval         time.Duration
 	SkipRePutMax           bool
+	Log                    bool // enablePopLog: every step is logged
 }
 
 // Options of the service. All are set.
@@ -131,6 +133,13 @@ func (s *Service) ReviveTopic() string { return s.reviveTopic }
 // Open is the number of check points whose messages are invisible.
 func (s *Service) Open() int { return s.ledger.len() }
 
+// trace logs a step of a group in a queue with enablePopLog.
+func (s *Service) trace(step string, k queueKey, more ...any) {
+	if s.o.Settings().Log {
+		s.o.Log.Info(step, append([]any{"topic", k.topic, "group", k.group, "queueId", k.queueID}, more...)...)
+	}
+}
+
 // queueKey names a group's view of a queue.
 type queueKey struct {
 	topic, group string
@@ -145,6 +154,18 @@ type queue struct {
 	wait     []waiting         // pops whose offset is not committed yet, oldest first
 	inflight atomic.Int64      // messages that are invisible
 	used     atomic.Int64      // ms
+}
+
+// visible takes the messages of some bits out of those that are invisible. Not below none: what was deleted meanwhile is
+// not counted any more.
+func (q *queue) visible(messages uint32) {
+	n := int64(bits.OnesCount32(messages))
+	for {
+		old := q.inflight.Load()
+		if q.inflight.CompareAndSwap(old, max(old-n, 0)) {
+			return
+		}
+	}
 }
 
 // waiting is a pop whose messages the group's offset has not passed.

@@ -30,6 +30,10 @@ const (
 	BrokerGetNums   = "BROKER_GET_NUMS"
 	BrokerPutOwn    = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
 	BrokerGetOwn    = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
+	GroupAckNums    = "GROUP_ACK_NUMS"  // topic@group; messages acknowledged by receipt
+	GroupCkNums     = "GROUP_CK_NUMS"   // topic@group; check points of pops
+	BrokerAckNums   = "BROKER_ACK_NUMS" // cluster name, as the next
+	BrokerCkNums    = "BROKER_CK_NUMS"
 	ChannelActivity = "CHANNEL_ACTIVITY" // CONNECT, CLOSE, IDLE, EXCEPTION
 )
 
@@ -64,7 +68,7 @@ type Manager struct {
 	totals totals
 	groups atomic.Pointer[map[string]*groupTopics]
 
-	put, get, putOwn, getOwn *Counter
+	put, get, putOwn, getOwn, ack, ck *Counter
 
 	stop, done chan struct{}
 }
@@ -81,6 +85,7 @@ func New(o Options) *Manager {
 	m.groups.Store(&map[string]*groupTopics{})
 	m.put, m.get = m.Counter(BrokerPutNums, o.Cluster), m.Counter(BrokerGetNums, o.Cluster)
 	m.putOwn, m.getOwn = m.Counter(BrokerPutOwn, o.Cluster), m.Counter(BrokerGetOwn, o.Cluster)
+	m.ack, m.ck = m.Counter(BrokerAckNums, o.Cluster), m.Counter(BrokerCkNums, o.Cluster)
 	m.totals.init(now)
 	return m
 }
@@ -212,6 +217,7 @@ type GroupGet struct {
 	topic, group string
 	nums, bytes  *Counter
 	latency      queues
+	acks, cks    atomic.Pointer[Counter]
 }
 
 // GroupGet finds or makes the counters of a group and a topic. It takes no lock and allocates nothing once
@@ -266,6 +272,28 @@ func (g *GroupGet) Count(queueID int32, messages, sizeBytes int, latencyMillis i
 		}
 		return g.m.of(GroupGetLatency, key, g.topic, g.group)
 	}).Add(latencyMillis)
+}
+
+// Acked counts messages that the group acknowledged by receipt. Java leaves out those of orderly pops.
+func (g *GroupGet) Acked(messages int) {
+	g.m.ack.Add(int64(messages))
+	g.popCounter(&g.acks, GroupAckNums).Add(int64(messages))
+}
+
+// CheckPoint counts a check point of the group.
+func (g *GroupGet) CheckPoint() {
+	g.m.ck.Add(1)
+	g.popCounter(&g.cks, GroupCkNums).Add(1)
+}
+
+// popCounter is a counter that only groups that pop have.
+func (g *GroupGet) popCounter(at *atomic.Pointer[Counter], name string) *Counter {
+	if c := at.Load(); c != nil {
+		return c
+	}
+	c := g.m.of(name, join(g.topic, g.group), g.topic, g.group)
+	at.Store(c)
+	return c
 }
 
 // CountPut counts messages for the broker; system tells that they went to a topic of its own.

@@ -37,6 +37,15 @@ func TestHandover(t *testing.T) {
 	run("both-ends", true, legs(leg{java53, clean}, leg{skylark, clean}, leg{java53, killedBusy},
 		leg{skylark, killedBusy}, leg{java53, killed}))
 	run("transactions", false, (*relay).transactions)
+	run("pops", false, func(r *relay) {
+		r.pops(leg{java53, clean}, leg{skylark, clean}, leg{java53, killed}, leg{skylark, killed}, leg{java53, clean},
+			leg{skylark, clean})
+	})
+	run("pops-merged", false, func(r *relay) {
+		r.d.props["enablePopBufferMerge"], r.d.props["enablePopBatchAck"] = "true", "true"
+		r.d.props["enableRetryTopicV2"] = "true"
+		r.pops(leg{java53, clean}, leg{skylark, clean}, leg{java53, clean}, leg{skylark, clean})
+	})
 	run("shrink", false, (*relay).shrink)
 	run("batch-topic", false, func(r *relay) {
 		if !*flagKnown {

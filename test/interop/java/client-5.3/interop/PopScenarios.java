@@ -24,6 +24,7 @@ import org.apache.rocketmq.remoting.protocol.header.AckMessageRequestHeader;
 import org.apache.rocketmq.remoting.protocol.header.ChangeInvisibleTimeRequestHeader;
 import org.apache.rocketmq.remoting.protocol.header.ExtraInfoUtil;
 import org.apache.rocketmq.remoting.protocol.header.PopMessageRequestHeader;
+import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 import java.util.ArrayList;
 import java.util.Collections;
@@ -138,6 +139,8 @@ final class PopScenarios {
     static void register() {
         add("pop-push", 150, PopScenarios::popPush);
         add("pop-push-retry", 150, PopScenarios::popPushRetry);
+        add("pop-push-share", 180, PopScenarios::popPushShare);
+        add("pop-push-switch", 180, PopScenarios::popPushSwitch);
         add("pop-direct", 120, PopScenarios::popDirect);
         add("pop-change-invisible", 120, PopScenarios::popChangeInvisible);
         add("pop-long-poll", 120, PopScenarios::popLongPoll);
@@ -196,6 +199,99 @@ final class PopScenarios {
         until(80000, "second delivery, got " + times, () -> times.size() >= 2);
         eq("[0, 1]", times.toString(), "reconsumeTimes");
         return "again after the first failure";
+    }
+
+    private static boolean popped(Received r) {
+        synchronized (r.msgs) {
+            return r.msgs.stream().anyMatch(m -> handle(m) != null);
+        }
+    }
+
+    /** Three members share queues with one other each; one leaves. */
+    private static String popPushShare(Scenario s) throws Throwable {
+        String t = s.topic(6), g = s.group();
+        DefaultMQProducer p = s.producer();
+        admin().setMessageRequestMode(Harness.brokerAddr, t, g, MessageRequestMode.POP, 1, 5000);
+        List<Received> gs = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            DefaultMQPushConsumer c = s.push(g);
+            c.setClientRebalance(false);
+            c.setPopInvisibleTime(10000);
+            c.subscribe(t, "*");
+            gs.add(new Received(c));
+            c.start();
+        }
+        MQClientAPIImpl api = api(s, g);
+        for (Received r : gs)
+            until(
+                    60000,
+                    "4 of 6 queues for each of 3 members that share with one",
+                    () -> {
+                        var queues =
+                                api.queryAssignment(
+                                        Harness.brokerAddr,
+                                        t,
+                                        g,
+                                        r.c.buildMQClientId(),
+                                        "AVG",
+                                        MessageModel.CLUSTERING,
+                                        5000);
+                        return queues.size() == 4
+                                && queues.stream()
+                                        .allMatch(
+                                                q ->
+                                                        q.getMode() == MessageRequestMode.POP
+                                                                && q.getMessageQueue().getQueueId()
+                                                                        >= 0);
+                    });
+        s.send(p, t, "A", 60, "m");
+        until(
+                60000,
+                "60 messages",
+                () -> gs.stream().mapToInt(Received::size).sum() >= 60);
+        gs.get(0).c.shutdown();
+        int before = gs.get(0).size();
+        s.send(p, t, "A", 30, "n");
+        until(
+                60000,
+                "30 more for those that are left",
+                () -> gs.stream().mapToInt(Received::size).sum() >= 90);
+        eq(before, gs.get(0).size(), "of the member that left");
+        TreeSet<String> all = new TreeSet<>();
+        for (Received r : gs) all.addAll(r.set());
+        eq(90, all.size(), "different messages");
+        for (Received r : gs) check(popped(r), "a member did not pop");
+        return gs.get(0).size() + "/" + gs.get(1).size() + "/" + gs.get(2).size();
+    }
+
+    /** A group that pulls is told to pop while it runs: it goes on where it was. */
+    private static String popPushSwitch(Scenario s) throws Throwable {
+        String t = s.topic(2), g = s.group();
+        DefaultMQProducer p = s.producer();
+        DefaultMQPushConsumer c = s.push(g);
+        c.setClientRebalance(false);
+        c.setPopInvisibleTime(10000);
+        c.subscribe(t, "*");
+        Received got = new Received(c);
+        c.start();
+        s.send(p, t, "A", 20, "pulled");
+        got.await(20, 60000);
+        check(!popped(got), "popped too early");
+        admin().setMessageRequestMode(Harness.brokerAddr, t, g, MessageRequestMode.POP, 8, 5000);
+        long t0 = System.currentTimeMillis();
+        int n = 20;
+        while (!popped(got)) {
+            check(System.currentTimeMillis() - t0 < 90000, "does not pop");
+            s.send(p, t, "A", 1, "n" + n++ + "-");
+            Thread.sleep(500);
+        }
+        got.await(n, 60000);
+        eq(n, got.set().size(), "different messages");
+        return "popped after "
+                + (System.currentTimeMillis() - t0) / 1000
+                + " s, "
+                + (got.size() - n)
+                + " twice";
     }
 
     private static String popDirect(Scenario s) throws Throwable {
