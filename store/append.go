@@ -184,6 +184,7 @@ func (s *MessageStore) countPut(calls, messages, sizeBytes int, at placed) {
 // appended tells those who work behind the log; the dispatch only if it can see the record already.
 func (s *MessageStore) appended() {
 	s.cl.flusher.appended()
+	s.grew()
 	if s.showsAtOnce {
 		s.reput.wake()
 	}
@@ -198,6 +199,11 @@ func illegal(format string, args ...any) PutResult {
 func (s *MessageStore) checkMessage(m *codec.Message) PutResult {
 	if !s.flags.writable() {
 		return PutResult{Status: ServiceNotAvailable, Err: s.flags.whyNotWritable()}
+	}
+	if s.replicas != nil && m.WaitStoreMsgOK {
+		if status := s.replicas.Admit(); status != PutOK {
+			return PutResult{Status: status}
+		}
 	}
 	topicBytes := len(m.Topic)
 	switch {
@@ -263,12 +269,16 @@ func (s *MessageStore) putFailure(err error) PutResult {
 // room in pages that are in memory. An event loop that gets false hands the message to a goroutine that may wait.
 func (s *MessageStore) CanAppend(sizeBytes int) bool { return s.cl.canAppend(int64(sizeBytes)) }
 
-// Durable tells whether everything before end is as durable as FlushDiskType promises: always with ASYNC_FLUSH. If not,
+// Durable tells whether everything before end is as durable as FlushDiskType promises, always with ASYNC_FLUSH, and on as
+// many replicas as promised (see SetReplicas), which may also answer SlaveNotAvailable or FlushSlaveTimeout. If not,
 // done is called exactly once: with PutOK after the flush, with FlushDiskTimeout after timeout (0 = SyncFlushTimeout;
 // the record is stored all the same), or with ServiceNotAvailable when a flush failed or the store closed. It is called
 // from a goroutine of the store and must not block; only when GroupCommitQueue is full or the store is closed already it
 // is called before Durable returns.
 func (s *MessageStore) Durable(end PhyOffset, timeout time.Duration, done func(PutStatus)) bool {
+	if s.replicas != nil {
+		return s.durableOnReplicas(end, timeout, done)
+	}
 	return s.cl.flusher.durable(end, timeout, done)
 }
 

@@ -143,6 +143,7 @@ func (t *Turn) Commit() {
 		}
 	}
 	s.cl.flusher.appended()
+	s.grew()
 }
 
 // putTurn places the records of a turn from the first-th on: n of them, all that fit in one file unless n says less, with

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -49,6 +50,10 @@ type commitLog struct {
 	lastTimestamp int64 // store timestamp of the last record, ms; guarded by putLock
 	// epoch counts the calls of stopPuts: a queue found in an earlier one may be gone.
 	epoch atomic.Uint64
+	// following tells that the log is a copy of a master's (see MessageStore.Follow).
+	following atomic.Bool
+	// confirmLimit bounds what consumers are shown, MaxInt64 without a bound.
+	confirmLimit atomic.Int64
 	// lockedAt is when putLock was taken, ms; 0 while it is free (Java beginTimeInLock).
 	lockedAt atomic.Int64
 }
@@ -79,9 +84,10 @@ type rollNeeded struct{ from int64 }
 
 func newCommitLog(o *Options, flags *runningFlags, checkpoint *storeCheckpoint, fail func(error)) *commitLog {
 	cl := &commitLog{o: o, flags: flags}
+	cl.confirmLimit.Store(math.MaxInt64)
 	cl.files = newMappedFileQueue(o, o.CommitLogDir, o.MappedFileSizeCommitLog, true)
 	cl.alloc = newAllocateMappedFileService(cl.files, o)
-	cl.populate = newPopulateAheadService(cl.alloc, &cl.active, o)
+	cl.populate = newPopulateAheadService(cl.alloc, &cl.active, &cl.following, o)
 	flush := func() *flushRealTimeService { return newFlushRealTimeService(cl.files, o, checkpoint, fail) }
 	switch {
 	case o.FlushDiskType == SyncFlush:
@@ -336,12 +342,13 @@ func (cl *commitLog) wroteEnd() PhyOffset { return PhyOffset(cl.files.wroteEnd()
 func (cl *commitLog) flushedWhere() PhyOffset { return PhyOffset(cl.files.flushedWhere.Load()) }
 
 // confirmOffset is how far messages may be shown to consumers (Java 5 getConfirmOffset): with SYNC_FLUSH only what a
-// power cut cannot take back.
+// power cut cannot take back; on a slave only whole records; with ConfirmTo only what that says.
 func (cl *commitLog) confirmOffset() PhyOffset {
+	limit := PhyOffset(cl.confirmLimit.Load())
 	if cl.o.FlushDiskType == SyncFlush {
-		return cl.flushedWhere()
+		return min(limit, cl.flushedWhere())
 	}
-	return cl.maxOffset()
+	return min(limit, cl.maxOffset())
 }
 
 // commitNow shows readers what is in write buffers. A failure is left to the service whose work this is: it will meet it.

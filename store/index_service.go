@@ -66,6 +66,7 @@ type indexService struct {
 	// marksMoved: see consumeQueueTable.
 	marksMoved bool
 
+	cutTo     atomic.Int64 // see cut; 0 = nothing to do
 	position  atomic.Int64 // indexedTo for those who must not wait for mu
 	walker    logWalker
 	keys      []indexKey
@@ -215,12 +216,13 @@ func (x *indexService) behind() int64 {
 	return max(0, int64(x.limit())-x.position.Load())
 }
 
-func (x *indexService) work() bool { return x.behind() > 0 }
+func (x *indexService) work() bool { return x.cutTo.Load() != 0 || x.behind() > 0 }
 
 func (x *indexService) run() {
 	defer close(x.done)
 	defer x.walker.release()
 	for x.signal.await(x.work, x.stop) {
+		x.rewind()
 		x.gather()
 		if !x.indexBatch() {
 			return

@@ -22,11 +22,12 @@ const (
 //
 // Per message: one atomic load. Per 8 MiB at full speed: one wake-up, 8 madvise calls.
 type populateAheadService struct {
-	alloc  *allocateMappedFileService
-	active *atomic.Pointer[mappedFile] // the file being written
-	o      *Options
-	limit  int64 // largest window, bytes
-	window int64 // owned by run
+	alloc     *allocateMappedFileService
+	following *atomic.Bool                // the log begins where the master's does
+	active    *atomic.Pointer[mappedFile] // the file being written
+	o         *Options
+	limit     int64 // largest window, bytes
+	window    int64 // owned by run
 
 	// wakeAt is the position in the log at which the service has to look again; MaxInt64 while it is awake.
 	wakeAt atomic.Int64
@@ -35,9 +36,9 @@ type populateAheadService struct {
 	done   chan struct{}
 }
 
-func newPopulateAheadService(alloc *allocateMappedFileService, active *atomic.Pointer[mappedFile], o *Options,
-) *populateAheadService {
-	s := &populateAheadService{alloc: alloc, active: active, o: o, limit: max(o.PopulateAheadBytes, 1),
+func newPopulateAheadService(alloc *allocateMappedFileService, active *atomic.Pointer[mappedFile],
+	following *atomic.Bool, o *Options) *populateAheadService {
+	s := &populateAheadService{alloc: alloc, following: following, active: active, o: o, limit: max(o.PopulateAheadBytes, 1),
 		wakeup: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	s.wakeAt.Store(math.MaxInt64)
 	return s
@@ -74,7 +75,9 @@ func (s *populateAheadService) run() {
 		}
 		mf := s.active.Load()
 		if mf == nil {
-			s.alloc.request(0)
+			if !s.following.Load() {
+				s.alloc.request(0)
+			}
 			continue
 		}
 		if !mf.Acquire() {

@@ -19,11 +19,12 @@ const (
 	flagFenced // another master took over
 	flagLogicDiskFull
 	flagClosed // ours: the store is not started or already closed
+	flagSlave  // ours: the log is a copy of a master's
 )
 
 // flagsThatStopWrites are those with which a put is refused.
 const flagsThatStopWrites = flagNotWritable | flagLogicsQueueError | flagIndexFileError | flagDiskFull | flagFenced |
-	flagLogicDiskFull | flagClosed
+	flagLogicDiskFull | flagClosed | flagSlave
 
 var flagTexts = []struct {
 	flag runningFlag
@@ -37,6 +38,7 @@ var flagTexts = []struct {
 	{flagDiskFull, "the disk of the CommitLog is too full", ErrDiskFull},
 	{flagLogicDiskFull, "the disk of the ConsumeQueues is too full", ErrDiskFull},
 	{flagFenced, "another master took over", nil},
+	{flagSlave, "the broker is a slave", nil},
 }
 
 // runningFlags tells whether the store takes messages. The hot path reads one word.
@@ -78,6 +80,11 @@ func (f *runningFlags) has(flag runningFlag) bool { return runningFlag(f.bits.Lo
 
 // writable is the check of every put.
 func (f *runningFlags) writable() bool { return runningFlag(f.bits.Load())&flagsThatStopWrites == 0 }
+
+// blocked tells that puts are refused for another reason than except.
+func (f *runningFlags) blocked(except runningFlag) bool {
+	return runningFlag(f.bits.Load())&(flagsThatStopWrites&^except) != 0
+}
 
 // whyNotWritable is ErrNotWritable with the reasons, nil when the store is writable.
 func (f *runningFlags) whyNotWritable() error {

@@ -40,6 +40,8 @@ type MessageStore struct {
 
 	showsAtOnce bool // see commitLog.shownAtOnce
 
+	replication
+
 	scratch scratchPool
 	stats   storeStats
 	reads
@@ -106,7 +108,10 @@ func (s *MessageStore) wire() {
 	case *groupCommitService:
 		f.flushed = s.reput.wake // only what is flushed is shown to consumers
 	case *commitRealTimeService:
-		f.committed = s.reput.wake
+		f.committed = func() {
+			s.reput.wake()
+			s.grew()
+		}
 	}
 }
 
