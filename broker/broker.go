@@ -17,13 +17,14 @@ import (
 	"skylark/broker/coldctr"
 	"skylark/broker/conn"
 	"skylark/broker/consumerfilter"
+	"skylark/broker/dedup"
 	"skylark/broker/group"
 	"skylark/broker/hold"
 	"skylark/broker/lock"
 	"skylark/broker/offset"
 	"skylark/broker/pop"
-	"skylark/broker/schedule"
 	"skylark/broker/reply"
+	"skylark/broker/schedule"
 	"skylark/broker/stats"
 	"skylark/broker/topic"
 	"skylark/broker/transaction"
@@ -86,9 +87,10 @@ type Broker struct {
 	pop          *pop.Service
 	popNotices   *pop.Polling // those who wait until there is something to pop
 	modes        *pop.ModeManager
-	locks        *lock.RebalanceLockManager
 	replies      *reply.Pusher
 	requesters   *reply.Requesters // connections that requests came in by
+	locks        *lock.RebalanceLockManager
+	duplicates   *dedup.Windows    // nil without duplicateSuppressionEnable
 	readers      *readers
 	cold         *coldctr.Control
 	coldHold     coldHold
@@ -143,9 +145,9 @@ func New(o Options) (*Broker, error) {
 	}
 	b.server = rpc.NewServer(b.clock, b.log)
 	b.makeLatency()
+	b.makeReplies()
 	b.makePools()
 	b.registerRoutes()
-	b.makeReplies()
 	b.registrar = newRegistrar(b)
 	b.topics.OnChange(b.registrar.topicsChanged)
 	return b, nil
@@ -189,6 +191,7 @@ func (b *Broker) makeManagers() (err error) {
 	if err := b.load("queue locks", b.locks.Load); err != nil {
 		return errors.Join(err, b.store.Close())
 	}
+	b.makeDuplicates()
 	b.subscriptions = conn.NewSubscriptionCache()
 	b.consumers = conn.NewConsumerManager(b.clock, b.log, millis(bc.ChannelExpiredTimeout), conn.Events{
 		Changed: b.membersChanged, Registered: b.subscribed, Gone: b.filters.Unregister, Ghost: b.endGhost})
@@ -280,6 +283,7 @@ func (b *Broker) Start() error {
 	}
 	b.transactions.Start()
 	b.startPop()
+	b.startDuplicates()
 	if err := b.listen(); err != nil {
 		return errors.Join(err, b.Close(context.Background()))
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"skylark/broker/dedup"
 	"skylark/broker/topic"
 	"skylark/codec"
 	"skylark/internal/latency"
@@ -51,6 +52,8 @@ type sendTurn struct {
 	end     store.PhyOffset // what has to be durable before waiting may be answered
 	out     reactor.Outbox
 	span    latency.Span // of waiting
+	madeID  bool         // the unique id of msg is ours, not its producer's
+	tickets []dedup.Ticket
 }
 
 // pendingSend is an answer that may not leave yet.
@@ -65,6 +68,7 @@ type pendingSend struct {
 	recall         []byte // handle of a timer message
 	topic          *topic.Topic
 	put            store.PutResult
+	ticket         dedup.Ticket
 	idStart, idEnd int // of its transaction id in ids
 }
 
@@ -129,6 +133,11 @@ func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 	if r.OnLoop() && !b.store.CanAppend(st.puts.Bytes()+codec.RecordBytes(m)+batchSlack(h.Batch, m)) {
 		return false
 	}
+	if b.duplicates != nil {
+		if c := p.claim(r, st, t); c != claimFresh {
+			return c == claimAnswered
+		}
+	}
 	span := r.Turn().Span()
 	span.About(m.Topic, m.QueueID)
 	if h.Batch || m.Topic == codec.HalfTopic {
@@ -136,11 +145,15 @@ func (p *SendMessageProcessor) send(r *rpc.Request) bool {
 		return true
 	}
 	if put := st.puts.Add(m); put.Status != store.PutOK {
+		dropTickets(st.tickets)
 		code, remark := putError(&put)
 		p.refuse(r, code, remark)
 		return true
 	}
 	st.gather = append(st.gather, st.pending(r, t))
+	if len(st.tickets) > 0 {
+		st.gather[len(st.gather)-1].ticket = st.tickets[0]
+	}
 	if st.puts.Bytes() >= maxGatherBytes {
 		st.commit(r.Turn())
 	}
@@ -159,6 +172,9 @@ func (st *sendTurn) putAlone(r *rpc.Request, t *topic.Topic) {
 		w.put = b.store.Append(m)
 	}
 	st.stored(r.Turn(), w.put.Waited, &w.put)
+	if len(st.tickets) > 0 {
+		st.settleTickets(&w)
+	}
 	if m.Topic == codec.HalfTopic && w.put.Status == store.PutOK {
 		b.transactions.Prepared(m, t.Name, &w.put)
 	}
@@ -187,6 +203,9 @@ func (st *sendTurn) commit(t *rpc.Turn) {
 	for i := range st.gather {
 		w := &st.gather[i]
 		w.put = st.puts.Result(i)
+		if w.ticket.Valid() {
+			w.settleTicket()
+		}
 		st.answer(t, w)
 	}
 	st.tally.flush(st.b.stats)
@@ -329,7 +348,12 @@ func (st *sendTurn) answer(t *rpc.Turn, w *pendingSend) {
 	} else {
 		b.countStored(w.topic, w.instead, w.storedIn, &w.put, latencyMillis)
 	}
-	switch {
+	st.settle(t, w)
+}
+
+// settle replies to a message that is stored now, or at the end of the turn.
+func (st *sendTurn) settle(t *rpc.Turn, w *pendingSend) {
+	switch b := st.b; {
 	case w.oneway:
 	case w.wait && b.syncDurability():
 		st.end = max(st.end, w.put.EndOffset)

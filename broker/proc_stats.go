@@ -110,12 +110,14 @@ func (b *Broker) RuntimeInfo() map[string]string {
 	b.slow.RuntimeInfo(info)
 	goruntime.Read().RuntimeInfo(info)
 	info["brokerActive"] = "true"
+	info["brokerName"] = b.cfg.broker.BrokerName
 	info["brokerVersionDesc"] = codec.VersionName(codec.AnnouncedVersion)
 	info["brokerVersion"] = strconv.Itoa(codec.AnnouncedVersion)
 	info["bootTimestamp"] = strconv.FormatInt(b.started, 10)
 	info["runtime"] = runtimeText(b.clock.Millis() - b.started)
 	info["startAcceptSendRequestTimeStamp"] = strconv.FormatInt(b.startAccept.Load(), 10)
 	b.timerInfo(info)
+	b.duplicateInfo(info)
 	b.pop.RuntimeInfo(info)
 	p := &b.pools
 	for _, x := range []struct {

@@ -140,7 +140,8 @@ func (p *SendMessageProcessor) properties(st *sendTurn, dead bool) (s seen) {
 	if n := len(props); n > 0 && props[n-1] != codec.PropValueSeparator {
 		props = append(props, codec.PropValueSeparator)
 	}
-	if s.uniqKey == nil && !h.Batch {
+	st.madeID = s.uniqKey == nil && !h.Batch
+	if st.madeID {
 		at := len(props)
 		props = append(props, codec.PropUniqKey...)
 		props = append(props, codec.PropNameSeparator)

@@ -30,6 +30,20 @@ type OwnConfig struct {
 	// SlowRequestMillis: a request that takes as long, from arrival to the written answer, is logged with the time it spent
 	// in each stage; 0 switches the trace off.
 	SlowRequestMillis int64 `prop:"slowRequestMillis" def:"500" is:"0.. live"`
+
+	// Duplicate suppression: a message that is sent again under its unique id is answered with the first result.
+
+	// DuplicateSuppressionEnable: recognise them.
+	DuplicateSuppressionEnable bool `prop:"duplicateSuppressionEnable"`
+	// DuplicateSuppressionTopics: by comma, those that have a window; empty is all but retries, dead letters and the system's.
+	DuplicateSuppressionTopics string `prop:"duplicateSuppressionTopics"`
+	// DuplicateWindowCount: messages that a topic's window remembers at most.
+	DuplicateWindowCount int `prop:"duplicateWindowCount" def:"100000" is:"1..16777216"`
+	// DuplicateWindowMillis: milliseconds that a message is remembered at most.
+	DuplicateWindowMillis int64 `prop:"duplicateWindowMillis" def:"60000" is:"1..86400000"`
+	// DuplicateWindowMaxBytes: memory of all windows together, 80 bytes a message.
+	DuplicateWindowMaxBytes int64 `prop:"duplicateWindowMaxBytes" def:"67108864" is:"4096.."`
+
 	// FrameMaxLength: bytes of one frame; longer ones close the connection.
 	FrameMaxLength int `prop:"com.rocketmq.remoting.frameMaxLength" def:"16777216" is:"1024..1073741824"`
 

@@ -103,6 +103,18 @@ func outcome(commit bool) *transaction {
 	return rolledBack
 }
 
+// Stands tells whether the half message that was put with a queue offset is open or was committed. false: it was rolled
+// back, given up, or is so long ago that nobody knows. served is false only on a loop, before the table is complete.
+func (s *TransactionalMessageService) Stands(queueOffset codec.QueueOffset, onLoop bool) (stands, served bool) {
+	if !s.ready(onLoop) {
+		return false, !onLoop
+	}
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	tx, settled := s.t.find(int64(queueOffset), int64(queueOffset))
+	return tx != nil || settled == committed, true
+}
+
 // ready waits for the table, not on a loop.
 func (s *TransactionalMessageService) ready(onLoop bool) bool {
 	if onLoop || s.isLoaded() {
