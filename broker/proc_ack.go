@@ -73,6 +73,14 @@ func (b *Broker) checkPopped(r *rpc.Request, topicName string, queueID int32, at
 
 // replyWhenDurable answers when the store is durable up to end; header may be nil.
 func (b *Broker) replyWhenDurable(r *rpc.Request, end codec.PhyOffset, code int, remark string, header any) {
+	if end == 0 || !b.syncDurability() { // in one write with the other answers of the turn
+		answer := codec.NewResponse(r.Cmd, code, remark)
+		if header != nil && code == codec.RespSuccess {
+			codec.EncodeHeader(answer, header)
+		}
+		r.Reply(answer)
+		return
+	}
 	d := r.Defer()
 	b.inflight.add()
 	done := func(status store.PutStatus) {
@@ -86,7 +94,7 @@ func (b *Broker) replyWhenDurable(r *rpc.Request, end codec.PhyOffset, code int,
 		}
 		_ = d.Reply(answer) // a closed connection needs no answer
 	}
-	if end == 0 || b.store.Durable(end, b.syncFlushTimeout(), done) {
+	if b.store.Durable(end, b.syncFlushTimeout(), done) {
 		done(store.PutOK)
 	}
 }

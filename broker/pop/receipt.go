@@ -48,9 +48,13 @@ func (r *Receipt) Orderly() bool { return r.ReviveQID == codec.PopOrderReviveQue
 
 // ParseReceipt reads a handle. Fields beyond the eighth are passed over, as in Java.
 func ParseReceipt(handle string) (r Receipt, err error) {
-	f := strings.Split(handle, " ")
-	if len(f) < 8 {
-		return r, fmt.Errorf("%w: %d fields, 8 expected", ErrGarbled, len(f))
+	var f [8]string
+	rest, n := handle, 0
+	for more := true; more && n < len(f); n++ {
+		f[n], rest, more = strings.Cut(rest, " ")
+	}
+	if n < len(f) {
+		return r, fmt.Errorf("%w: %d fields, 8 expected", ErrGarbled, n)
 	}
 	num := func(i, bits int) int64 {
 		n, e := strconv.ParseInt(f[i], 10, bits)

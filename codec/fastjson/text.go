@@ -17,6 +17,9 @@ func boolInt(b bool) int {
 	return 0
 }
 
+// AppendString appends a text as Marshal writes it.
+func AppendString(dst []byte, s string) []byte { return (&encoder{}).string(dst, s) }
+
 // string writes s in double quotes. fastjson escapes '"', '\', U+0000-001F, U+007F-009F, U+2028 and U+2029,
 // with upper-case hex digits; StandardKeys adds '/' and all that is not ASCII. Bad UTF-8 becomes U+FFFD.
 func (e *encoder) string(b []byte, s string) []byte {

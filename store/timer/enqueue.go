@@ -264,7 +264,10 @@ var errGone = errors.New("timer: the record is gone")
 
 // record reads a message; its bytes are valid until the next call.
 func (s *TimerMessageStore) record(p codec.PhyOffset) (rec codec.Record, err error) {
-	raw, err := s.o.Store.ReadRecord(p, s.buf)
+	raw, ok := s.o.Store.PeekRecord(p, s.buf) // most were put a moment ago: no look for pages that are not in memory
+	if !ok {
+		raw, err = s.o.Store.ReadRecord(p, s.buf)
+	}
 	if err == nil {
 		if s.buf = raw; cap(raw) > maxKeptBuffer {
 			s.buf = nil

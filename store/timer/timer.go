@@ -19,6 +19,7 @@ import (
 type Store interface {
 	QueueEntries(topic string, queueID int32, from codec.QueueOffset, count int) []store.QueueEntry
 	ReadRecord(p codec.PhyOffset, buf []byte) ([]byte, error)
+	PeekRecord(p codec.PhyOffset, buf []byte) ([]byte, bool)
 	Append(m *codec.Message) store.PutResult
 	Durable(end codec.PhyOffset, timeout time.Duration, done func(store.PutStatus)) bool
 	FlushedWhere() codec.PhyOffset

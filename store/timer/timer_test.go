@@ -341,6 +341,14 @@ type countingStore struct {
 	reads *atomic.Int32
 }
 
+func (c *countingStore) PeekRecord(p codec.PhyOffset, buf []byte) ([]byte, bool) {
+	rec, ok := c.Store.PeekRecord(p, buf)
+	if ok {
+		c.reads.Add(1)
+	}
+	return rec, ok
+}
+
 func (c *countingStore) ReadRecord(p codec.PhyOffset, buf []byte) ([]byte, error) {
 	c.reads.Add(1)
 	return c.Store.ReadRecord(p, buf)
