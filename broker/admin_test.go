@@ -10,6 +10,7 @@ import (
 
 	"skylark/codec"
 	"skylark/codec/body"
+	"skylark/config"
 )
 
 // resetOffset asks for a reset as tools do.
@@ -403,4 +404,23 @@ func TestConsumeStats(t *testing.T) {
 	var table body.ConsumerOffsetSerializeWrapper
 	b.mustCall(codec.ReqGetAllConsumerOffset, nil, &table)
 	require.EqualValues(t, 3, table.OffsetTable["T@G"][0])
+}
+
+// Tools see every setting, and no secret.
+func TestGetBrokerConfig(t *testing.T) {
+	b := startBroker(t, "brokerClusterName=C1\nnamesrvAddr=127.0.0.1:1\ninitAuthenticationUser={\"username\":\"u\",\"password\":\"hush\"}\n")
+	answer := b.mustCall(codec.ReqGetBrokerConfig, nil, nil)
+	f, err := config.Parse(string(answer.Body), "body")
+	require.NoError(t, err)
+	settings := f.Map()
+	require.Equal(t, "broker-a", settings["brokerName"])
+	require.Equal(t, "C1", settings["brokerClusterName"])
+	require.Equal(t, "127.0.0.1:1", settings["namesrvAddr"])
+	for _, key := range []string{"listenPort", "flushDiskType", "brokerRole", "filterServerNums", "messageDelayLevel"} {
+		require.Contains(t, settings, key)
+	}
+	require.NotContains(t, string(answer.Body), "hush")
+	var v body.DataVersion
+	require.NoError(t, body.Decode([]byte(answer.Get("version")), &v))
+	require.NotZero(t, v.Timestamp)
 }
