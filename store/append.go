@@ -55,6 +55,9 @@ func (s *MessageStore) Append(m *codec.Message) PutResult {
 	if r := s.checkMessage(m); r.Status != PutOK {
 		return s.stats.failed(r)
 	}
+	if s.isNumbered(m) {
+		return s.appendNumbered(m)
+	}
 	scratch := s.scratch.get(codec.RecordBytes(m))
 	defer s.scratch.put(scratch)
 	var err error
@@ -116,6 +119,10 @@ func (s *MessageStore) encodeBatch(scratch *[]byte, m *codec.Message) (starts []
 	var props []byte
 	err = codec.EachBatchEntry(m.Body, func(_ int, e codec.BatchEntry) error {
 		one.Flag, one.Body, one.Properties = e.Flag, e.Body, e.Properties
+		if s.o.EnableLmq { // messages of a batch go to no light queue, as in Java, whatever they claim
+			e.Properties = dropProperty(e.Properties, multiQueueOffsetPattern, codec.PropInnerMultiQueueOffset)
+			one.Properties = e.Properties
+		}
 		if len(m.Properties) > 0 {
 			props = append(props[:0], e.Properties...)
 			if n := len(props); n > 0 && props[n-1] != propertySeparator {

@@ -22,6 +22,7 @@ type Turn struct {
 	s     *MessageStore
 	buf   []byte // records one behind the other
 	items []turnItem
+	done  int    // items that are placed already
 	epoch uint64 // in which the queues were looked up
 
 	waited time.Duration // for the lock or a file
@@ -40,6 +41,8 @@ type turnItem struct {
 	queueOffset    QueueOffset
 	storeTimestamp int64
 	err            error
+	alone          PutResult // of one that was put by itself
+	wasAlone       bool
 }
 
 // maxKeptTurnBytes bounds the scratch that an empty Turn keeps.
@@ -52,7 +55,7 @@ func (t *Turn) Reset(s *MessageStore) {
 		t.buf = nil
 	}
 	clear(t.items)
-	t.items = t.items[:0]
+	t.items, t.done = t.items[:0], 0
 	t.topic, t.queues, t.waited = "", nil, 0
 }
 
@@ -74,6 +77,9 @@ func (t *Turn) Add(m *codec.Message) PutResult {
 	if r := s.checkMessage(m); r.Status != PutOK {
 		return s.stats.failed(r)
 	}
+	if s.isNumbered(m) {
+		return t.addAlone(m)
+	}
 	start := len(t.buf)
 	buf, err := codec.AppendRecord(t.buf, m)
 	if err != nil {
@@ -85,7 +91,7 @@ func (t *Turn) Add(m *codec.Message) PutResult {
 	if int64(len(buf)-start)+codec.BlankRecordBytes > s.cl.files.fileSize {
 		return s.stats.failed(s.putFailure(errTooLongForFile))
 	}
-	if len(t.items) == 0 {
+	if len(t.items) == t.done {
 		t.epoch = s.cl.epoch.Load()
 	}
 	it := turnItem{start: start, end: len(buf), topic: m.Topic, queueID: m.QueueID}
@@ -122,11 +128,11 @@ func (t *Turn) find(topic string, queueID int32) *atomic.Int64 {
 // Commit puts all messages, in their order. It does not wait for the disk unless CanAppend said so of their Bytes together.
 // They are not durable yet (Durable), and consumers see them after Dispatch, which must follow.
 func (t *Turn) Commit() {
-	if len(t.items) == 0 {
+	if len(t.items) == t.done {
 		return
 	}
 	s := t.s
-	for first := 0; first < len(t.items); {
+	for first := t.done; first < len(t.items); {
 		at, n, err := s.cl.putTurn(t, first)
 		first += n
 		switch {
@@ -142,8 +148,20 @@ func (t *Turn) Commit() {
 			t.waited += at.lockWait()
 		}
 	}
+	t.done = len(t.items)
 	s.cl.flusher.appended()
 	s.grew()
+}
+
+// addAlone is Add of a message that cannot be gathered (see appendNumbered): it is put at once, behind what was added before.
+func (t *Turn) addAlone(m *codec.Message) PutResult {
+	t.Commit()
+	r := t.s.Append(m)
+	if r.Status == PutOK {
+		t.items = append(t.items, turnItem{start: len(t.buf), end: len(t.buf), alone: r, wasAlone: true})
+		t.done = len(t.items)
+	}
+	return r
 }
 
 // putTurn places the records of a turn from the first-th on: n of them, all that fit in one file unless n says less, with
@@ -233,6 +251,9 @@ func (t *Turn) fail(first int, err error) {
 // Result tells what became of the i-th message, after Commit.
 func (t *Turn) Result(i int) PutResult {
 	it := &t.items[i]
+	if it.wasAlone {
+		return it.alone
+	}
 	if it.err != nil {
 		return t.s.stats.failed(t.s.putFailure(it.err))
 	}

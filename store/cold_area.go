@@ -11,6 +11,10 @@ func (s *MessageStore) InColdArea(topic string, queueID int32, offset QueueOffse
 		return false
 	}
 	pos := int64(offset) * cqEntryBytes
+	if cq.batch != nil {
+		e, ok := cq.entryOf(int64(offset))
+		return ok && s.inColdArea(e.phyOffset, int64(s.cl.maxOffset()))
+	}
 	mf := cq.mfq.find(pos)
 	if mf == nil {
 		return false

@@ -158,6 +158,11 @@ type placed struct {
 // errLogBusy, errTooLongForFile, errStaleQueue (next was found before epoch changed), or whatever kept the next file from
 // being made, wrapped in errNoFile.
 func (cl *commitLog) put(run []byte, next *atomic.Int64, epoch uint64) (placed, error) {
+	return cl.putRun(run, next, epoch, nil)
+}
+
+// putRun is put of a run that may have a numbering, which can be refused with errOffsetWidth.
+func (cl *commitLog) putRun(run []byte, next *atomic.Int64, epoch uint64, x *numbering) (placed, error) {
 	if int64(len(run))+codec.BlankRecordBytes > cl.files.fileSize {
 		return placed{}, errTooLongForFile
 	}
@@ -172,7 +177,7 @@ func (cl *commitLog) put(run []byte, next *atomic.Int64, epoch uint64) (placed, 
 			}
 			cl.putLock.Lock()
 		}
-		at, roll, err := cl.place(run, next, epoch)
+		at, roll, err := cl.place(run, next, epoch, x)
 		cl.putLock.Unlock()
 		if err != nil {
 			return placed{}, err
@@ -193,8 +198,8 @@ func (cl *commitLog) put(run []byte, next *atomic.Int64, epoch uint64) (placed, 
 	}
 }
 
-// place is put under the lock.
-func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64) (placed, *rollNeeded, error) {
+// place is putRun under the lock.
+func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64, x *numbering) (placed, *rollNeeded, error) {
 	now := cl.o.Clock.Millis()
 	cl.lockedAt.Store(now)
 	defer cl.lockedAt.Store(0)
@@ -203,6 +208,9 @@ func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64) (placed
 	}
 	if epoch != cl.epoch.Load() {
 		return placed{}, nil, errStaleQueue
+	}
+	if x != nil && !x.fits() {
+		return placed{}, nil, errOffsetWidth
 	}
 	mf, roll, err := cl.room(int64(len(run)))
 	if mf == nil {
@@ -215,6 +223,10 @@ func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64) (placed
 	if next != nil {
 		at.queueOffset, step = QueueOffset(next.Load()), 1
 	}
+	if x != nil {
+		x.fill(run)
+		step = QueueOffset(x.step)
+	}
 	q := at.queueOffset
 	for from := 0; from < len(run); q += step {
 		size, _ := codec.RecordSize(run[from:])
@@ -224,6 +236,9 @@ func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64) (placed
 	cl.write(mf, pos, run, at.storeTimestamp)
 	if next != nil {
 		next.Store(int64(q))
+	}
+	if x != nil {
+		x.placed()
 	}
 	return at, nil, nil
 }

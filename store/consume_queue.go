@@ -78,6 +78,8 @@ type consumeQueue struct {
 	topic   string
 	queueID int32
 	mfq     *mappedFileQueue
+	unit    int64            // bytes of an entry
+	batch   *batchRange      // of the kind BatchCQ, whose entries are batchEntry; else nil
 	ext     *consumeQueueExt // nil without enableConsumeQueueExt
 
 	// next is the queue offset of the next message put. It is read and moved under the put lock.
@@ -98,11 +100,16 @@ type consumeQueue struct {
 	readyTo int64
 }
 
-func newConsumeQueue(o *Options, dir, topic string, queueID int32) *consumeQueue {
-	queueDir := path.Join(dir, topic, strconv.Itoa(int(queueID)))
-	cq := &consumeQueue{topic: topic, queueID: queueID}
-	cq.mfq = newMappedFileQueue(o, queueDir, o.MappedFileSizeConsumeQueue, false)
-	cq.ext = newConsumeQueueExt(o, topic, queueID)
+func newConsumeQueue(o *Options, kind CQType, topic string, queueID int32) *consumeQueue {
+	queueDir := path.Join(queuesDir(o, kind), topic, strconv.Itoa(int(queueID)))
+	cq := &consumeQueue{topic: topic, queueID: queueID, unit: cqEntryBytes}
+	if kind == BatchCQ {
+		cq.unit, cq.batch = batchEntryBytes, &batchRange{}
+		cq.mfq = newMappedFileQueue(o, queueDir, o.MappedFileSizeBatchConsumeQueue, false)
+	} else {
+		cq.mfq = newMappedFileQueue(o, queueDir, o.MappedFileSizeConsumeQueue, false)
+		cq.ext = newConsumeQueueExt(o, topic, queueID)
+	}
 	cq.maxPhy.Store(-1)
 	return cq
 }
@@ -152,13 +159,16 @@ const (
 
 // appendsAtOnce tells whether the entry of queue offset q goes to the end, into pages that are in memory.
 func (cq *consumeQueue) appendsAtOnce(q int64) bool {
+	if cq.batch != nil {
+		return cq.appendsBatchAtOnce(q)
+	}
 	return q == cq.maxOffset.Load() && (q+2)*cqEntryBytes <= cq.readyTo
 }
 
 // makeReady faults in the pages behind the end if the next entry lies outside those that are. pos is the end in mf.
 func (cq *consumeQueue) makeReady(mf *mappedFile) {
 	pos := mf.wrotePosition.Load()
-	end := min(pos+2*cqEntryBytes, mf.reserved)
+	end := min(pos+2*cq.unit, mf.reserved)
 	if mf.fileFrom+end <= cq.readyTo {
 		return
 	}
@@ -177,13 +187,18 @@ func (cq *consumeQueue) align(q, end int64) error {
 	case q == 0:
 		return cq.reset()
 	case q < end:
-		return fmt.Errorf("%w: %s-%d: %d behind %d", errQueueOrder, cq.topic, cq.queueID, q, end)
+		return orderError(cq, q, end)
 	case cq.mfq.last() == nil:
 		return cq.startAt(q)
 	case q-end > maxHoleEntries:
 		return fmt.Errorf("%w: %s-%d: %d leaves a hole of %d", errQueueOrder, cq.topic, cq.queueID, q, q-end)
 	}
 	return cq.fill(end, q, max(0, cq.maxPhy.Load()))
+}
+
+// orderError says that a message comes too late for its offset.
+func orderError(cq *consumeQueue, q, end int64) error {
+	return fmt.Errorf("%w: %s-%d: %d behind %d", errQueueOrder, cq.topic, cq.queueID, q, end)
 }
 
 // startAt makes q the first offset of an empty queue.
@@ -204,6 +219,7 @@ func (cq *consumeQueue) reset() error {
 	cq.maxPhy.Store(-1)
 	cq.saved.Store(nil)
 	cq.readyTo = 0
+	cq.renumber()
 	return errors.Join(cq.mfq.destroy(), cq.ext.reset())
 }
 
@@ -228,9 +244,9 @@ func (cq *consumeQueue) fill(from, to, phyOffset int64) error {
 	return nil
 }
 
-// write copies whole entries to the place of queue offset q, which is the end. They do not cross a file.
+// write copies whole entries to the place of the q-th, which is the end. They do not cross a file.
 func (cq *consumeQueue) write(q int64, b []byte) error {
-	mf, err := cq.mfq.appendable(q*cqEntryBytes, int64(len(b)))
+	mf, err := cq.mfq.appendable(q*cq.unit, int64(len(b)))
 	if err != nil {
 		return err
 	}
@@ -240,10 +256,10 @@ func (cq *consumeQueue) write(q int64, b []byte) error {
 	if err := mf.append(b); err != nil {
 		return err
 	}
-	if err := endWithZero(mf); err != nil {
+	if err := cq.endWithZero(mf); err != nil {
 		return err
 	}
-	if (q+1)*cqEntryBytes+int64(len(b)) > cq.readyTo {
+	if (q+1)*cq.unit+int64(len(b)) > cq.readyTo {
 		cq.makeReady(mf)
 	}
 	return nil
@@ -251,28 +267,28 @@ func (cq *consumeQueue) write(q int64, b []byte) error {
 
 // endWithZero clears the place behind the last entry of a file: after a crash it may hold an entry of an earlier life, and
 // whoever looks for the end of the queue must find it here.
-func endWithZero(mf *mappedFile) error {
+func (cq *consumeQueue) endWithZero(mf *mappedFile) error {
 	pos := mf.wrotePosition.Load()
 	if pos >= mf.size {
 		return nil
 	}
-	if err := mf.reserve(pos + cqEntryBytes); err != nil {
+	if err := mf.reserve(pos + cq.unit); err != nil {
 		return err
 	}
-	if next := mf.data()[pos : pos+cqEntryBytes]; !decodeCQEntry(next).isZero() {
+	if next := mf.data()[pos : pos+cq.unit]; !decodeCQEntry(next).isZero() || cq.batch != nil {
 		clear(next)
 	}
 	return nil
 }
 
-// entry reads one entry; false when it is not there. It may wait for the disk, by a system call and not by a page fault.
+// entry reads one entry, of the kind BatchCQ the i-th and not that of a queue offset; false when it is not there. It may wait for the disk, by a system call and not by a page fault.
 // Get does not come here.
 func (cq *consumeQueue) entry(q int64) (e cqEntry, ok bool) {
-	b, mf, ok := cq.mfq.slice(q*cqEntryBytes, cqEntryBytes)
+	b, mf, ok := cq.mfq.slice(q*cq.unit, cqEntryBytes)
 	if !ok {
 		return e, false
 	}
-	if pos := q*cqEntryBytes - mf.fileFrom; !mf.resident(pos, cqEntryBytes) {
+	if pos := q*cq.unit - mf.fileFrom; !mf.resident(pos, cqEntryBytes) {
 		_ = mf.prefetch(pos, cqEntryBytes) // else the fault reads it in
 	}
 	e = decodeCQEntry(b)
@@ -281,7 +297,7 @@ func (cq *consumeQueue) entry(q int64) (e cqEntry, ok bool) {
 }
 
 // firstStored is the first queue offset that has a place in the files.
-func (cq *consumeQueue) firstStored() int64 { return cq.mfq.minOffset() / cqEntryBytes }
+func (cq *consumeQueue) firstStored() int64 { return cq.mfq.minOffset() / cq.unit }
 
 // search is the first offset in [from, to) whose entry satisfies reached, which must stay true once it is true; to if
 // there is none. Entries that vanish meanwhile count as not reached: they are the oldest.
@@ -296,6 +312,7 @@ func (cq *consumeQueue) search(from, to int64, reached func(e cqEntry) bool) int
 // correctMin moves minOffset to the first entry whose record starts at minPhy, the start of the CommitLog, or later; to
 // the end when there is none: min and max are then equal and numbering goes on (Java correctMinOffset, case B20).
 func (cq *consumeQueue) correctMin(minPhy int64) {
+	defer cq.renumber()
 	from, to := max(cq.minOffset.Load(), cq.firstStored()), cq.maxOffset.Load()
 	if from >= to {
 		cq.minOffset.Store(min(from, to))
@@ -316,7 +333,7 @@ func (cq *consumeQueue) correctMin(minPhy int64) {
 // deleteExpired deletes the leading files whose last entry points before minPhy, never the last one.
 func (cq *consumeQueue) deleteExpired(minPhy int64, limit int) ([]string, error) {
 	deleted, err := cq.mfq.deleteLeading(limit, func(mf *mappedFile) bool {
-		b, ok := mf.slice(mf.size-cqEntryBytes, cqEntryBytes)
+		b, ok := mf.slice(mf.size-cq.unit, cqEntryBytes)
 		if !ok {
 			return false
 		}

@@ -19,7 +19,8 @@ func (t *consumeQueueTable) deleteTopic(topic string) (bool, error) {
 	}
 	// From here on the topic may live again. The mark must be durable before the files go, or a crash could leave a
 	// half-deleted topic that recovery completes again.
-	return true, errors.Join(t.saveMarks(), syncDirs(t.fs, t.dir, path.Join(t.o.RootDir, extDirName)),
+	return true, errors.Join(t.saveMarks(), syncDirs(t.fs, t.dir, queuesDir(t.o, BatchCQ),
+		path.Join(t.o.RootDir, extDirName)),
 		t.fs.RemoveAll(trash))
 }
 
@@ -43,7 +44,7 @@ func (t *consumeQueueTable) detachTopic(topic string) (trash string, err error) 
 	for _, cq := range tq.list() {
 		cq.close()
 	}
-	if err := t.moveAway(trash, path.Join(t.dir, topic), extDir(t.o.RootDir, topic)); err != nil {
+	if err := t.moveAway(trash, path.Join(queuesDir(t.o, tq.kind), topic), extDir(t.o.RootDir, topic)); err != nil {
 		return "", fmt.Errorf("store: delete topic %s: %w", topic, err)
 	}
 	return trash, nil
@@ -99,7 +100,8 @@ func (t *consumeQueueTable) cleanExpired(keep func(topic string) bool) (int, err
 func (t *consumeQueueTable) detachExpired(cq *consumeQueue, minPhy int64) (trash string, err error) {
 	expired := func() bool {
 		maxPhy := cq.maxPhy.Load()
-		return maxPhy >= 0 && maxPhy <= minPhy && cq.next.Load() == cq.maxOffset.Load()
+		_, end := cq.bounds()
+		return maxPhy >= 0 && maxPhy <= minPhy && cq.next.Load() == end
 	}
 	if !expired() {
 		return "", nil

@@ -18,6 +18,9 @@ func (cq *consumeQueue) mark() queueMark {
 	if e, ok := cq.entry(m.maxOffset - 1); ok && !e.isBlank() {
 		m.maxPhy = e.end()
 	}
+	if cq.batch != nil {
+		m.batch, m.next = true, cq.batch.max.Load()
+	}
 	return m
 }
 
@@ -91,11 +94,11 @@ func (t *consumeQueueTable) flushPages(leastPages int) error {
 // disk makes one journal commit of what comes at the same time.
 func (t *consumeQueueTable) flush(workers int) error {
 	newFiles := make(map[*consumeQueue]bool)
-	topics := make(map[string]bool)
+	topics := make(map[string]CQType)
 	t.each(func(cq *consumeQueue) {
 		if cq.namesDirty.Swap(false) {
 			newFiles[cq] = true
-			topics[cq.topic] = true
+			topics[cq.topic] = cq.kind()
 		}
 	})
 	err := t.syncTopics(topics)
@@ -108,15 +111,15 @@ func (t *consumeQueueTable) flush(workers int) error {
 	return err
 }
 
-func (t *consumeQueueTable) syncTopics(topics map[string]bool) error {
+func (t *consumeQueueTable) syncTopics(topics map[string]CQType) error {
 	if len(topics) == 0 {
 		return nil
 	}
-	if err := syncDirs(t.fs, t.o.RootDir, t.dir); err != nil {
+	if err := syncDirs(t.fs, t.o.RootDir, t.dir, queuesDir(t.o, BatchCQ)); err != nil {
 		return err
 	}
-	for topic := range topics {
-		if err := syncDirs(t.fs, path.Join(t.dir, topic)); err != nil {
+	for topic, kind := range topics {
+		if err := syncDirs(t.fs, path.Join(queuesDir(t.o, kind), topic)); err != nil {
 			return err
 		}
 		if !t.o.EnableConsumeQueueExt {
@@ -139,7 +142,7 @@ func (t *consumeQueueTable) saveMarks() error {
 			m.deleted[topic] = before
 		}
 		t.each(func(cq *consumeQueue) {
-			if saved := cq.saved.Load(); saved != nil && saved.maxOffset > 0 {
+			if saved := cq.saved.Load(); saved != nil && (saved.maxOffset > 0 || saved.next > 0) {
 				m.queues[queueKey{cq.topic, cq.queueID}] = *saved
 			}
 		})

@@ -60,22 +60,12 @@ func (t *consumeQueueTable) load() error {
 		t.deletedTopics[topic] = before
 	}
 	t.recovering = true
-	batch, err := t.fs.List(path.Join(t.o.RootDir, batchQueuesDirName))
-	if ignoreNotExist(err) != nil {
-		return fmt.Errorf("store: %w", err)
+	t.markedBatch = make(map[string]bool)
+	for k, mark := range marks.queues {
+		t.markedBatch[k.topic] = t.markedBatch[k.topic] || mark.batch
 	}
-	for _, topic := range batch {
-		t.log.Warn("topic has queues of the type BatchCQ, which are left as they are and not served", "topic", topic)
-		t.batchTopics[topic] = true
-	}
-	topics, err := t.fs.List(t.dir)
-	if ignoreNotExist(err) != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	for _, topic := range topics {
-		if err := t.loadTopic(topic); err != nil {
-			return err
-		}
+	if err := errors.Join(t.loadKind(SimpleCQ), t.loadKind(BatchCQ)); err != nil {
+		return err
 	}
 	if err := t.removeOrphanUnits(); err != nil {
 		return err
@@ -83,8 +73,8 @@ func (t *consumeQueueTable) load() error {
 	return t.forEach(t.all(), manyWorkers(), (*consumeQueue).load)
 }
 
-func (t *consumeQueueTable) loadTopic(topic string) error {
-	dir := path.Join(t.dir, topic)
+func (t *consumeQueueTable) loadTopic(kind CQType, topic string) error {
+	dir := path.Join(queuesDir(t.o, kind), topic)
 	info, err := t.fs.Stat(dir)
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -98,7 +88,9 @@ func (t *consumeQueueTable) loadTopic(topic string) error {
 	}
 	for _, name := range names {
 		if id, err := strconv.ParseInt(name, 10, 32); err == nil && strconv.Itoa(int(id)) == name {
-			t.findOrCreate(topic, int32(id))
+			if stale, err := t.loadQueue(kind, topic, int32(id)); err != nil || stale {
+				return err
+			}
 		}
 	}
 	return nil
@@ -136,8 +128,8 @@ func (t *consumeQueueTable) recover(clean bool) (PhyOffset, error) {
 	t.flushedTo.Store(t.loaded.dispatched)
 	err := t.forEach(t.all(), manyWorkers(), func(cq *consumeQueue) error {
 		mark, ok := t.loaded.queues[queueKey{cq.topic, cq.queueID}]
-		if !ok {
-			mark.minPhy, mark.maxPhy = -1, -1
+		if !ok || mark.batch != (cq.batch != nil) {
+			mark = queueMark{minPhy: -1, maxPhy: -1}
 		}
 		if err := cq.recover(mark, clean); err != nil {
 			return err
@@ -197,7 +189,7 @@ func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
 		cq.damaged = true // a directory without files
 		return cq.ext.reset()
 	}
-	end, maxPhy := mark.maxOffset*cqEntryBytes, mark.maxPhy
+	end, maxPhy := mark.maxOffset*cq.unit, mark.maxPhy
 	marked := cq.agrees(mark) && (!clean || cq.endsAt(mark))
 	if !marked {
 		var err error
@@ -221,7 +213,8 @@ func (cq *consumeQueue) recover(mark queueMark, clean bool) error {
 	}
 	cq.maxPhy.Store(maxPhy)
 	cq.minOffset.Store(cq.firstStored())
-	cq.maxOffset.Store(end / cqEntryBytes)
+	cq.maxOffset.Store(end / cq.unit)
+	cq.renumber()
 	return errors.Join(err, cq.recoverExt())
 }
 
@@ -234,8 +227,8 @@ func (cq *consumeQueue) cut(end int64) error {
 
 // endsAt tells whether nothing stands behind the mark.
 func (cq *consumeQueue) endsAt(mark queueMark) bool {
-	end := mark.maxOffset * cqEntryBytes
-	return cq.mfq.find(end-cqEntryBytes) == cq.mfq.last() && cq.zeroAt(end)
+	end := mark.maxOffset * cq.unit
+	return cq.mfq.find(end-cq.unit) == cq.mfq.last() && cq.zeroAt(end)
 }
 
 // agrees tells whether the last entry below the mark is the one that was there, and the files that a scan would read
@@ -247,9 +240,9 @@ func (cq *consumeQueue) agrees(mark queueMark) bool {
 	}
 	files := cq.mfq.list()
 	for _, mf := range files[max(0, len(files)-recoverFiles):] {
-		first := mf.fileFrom / cqEntryBytes
-		last := min(first+mf.size/cqEntryBytes, mark.maxOffset) - 1
-		if first <= last && (cq.zeroAt(first*cqEntryBytes) || cq.zeroAt(last*cqEntryBytes)) {
+		first := mf.fileFrom / cq.unit
+		last := min(first+mf.size/cq.unit, mark.maxOffset) - 1
+		if first <= last && (cq.zeroAt(first*cq.unit) || cq.zeroAt(last*cq.unit)) {
 			return false
 		}
 	}
@@ -258,7 +251,7 @@ func (cq *consumeQueue) agrees(mark queueMark) bool {
 
 // zeroAt tells that no entry stands at a position, which is in the last file or behind it.
 func (cq *consumeQueue) zeroAt(pos int64) bool {
-	e, ok := cq.entry(pos / cqEntryBytes)
+	e, ok := cq.entry(pos / cq.unit)
 	return !ok || e.isZero()
 }
 
@@ -268,13 +261,13 @@ func (cq *consumeQueue) scan() (end, maxPhy int64, err error) {
 	i := max(0, len(files)-recoverFiles)
 	maxPhy = -1
 	if i > 0 {
-		if e, ok := cq.entry(files[i].fileFrom/cqEntryBytes - 1); ok && !e.isBlank() {
+		if e, ok := cq.entry(files[i].fileFrom/cq.unit - 1); ok && !e.isBlank() {
 			maxPhy = e.end()
 		}
 	}
 	for ; i < len(files); i++ {
 		var pos int64
-		if pos, maxPhy, err = scanEntries(files[i], maxPhy); err != nil {
+		if pos, maxPhy, err = cq.scanEntries(files[i], maxPhy); err != nil {
 			return 0, 0, err
 		}
 		end = files[i].fileFrom + pos
@@ -288,20 +281,28 @@ func (cq *consumeQueue) scan() (end, maxPhy int64, err error) {
 // scanEntries reads entries until the first that is none: offset or size out of range, or a record before the one of the
 // entry before (a torn page). It reads the file, not the mapping, so that the pages of a sparse file stay
 // out of memory.
-func scanEntries(mf *mappedFile, maxPhy int64) (pos, lastPhy int64, err error) {
+func (cq *consumeQueue) scanEntries(mf *mappedFile, maxPhy int64) (pos, lastPhy int64, err error) {
 	f, err := mf.fs.Open(mf.path)
 	if err != nil {
 		return 0, 0, fmt.Errorf("store: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	buf := make([]byte, firstScanBytes)
+	after := int64(-1)
 	for pos < mf.size {
 		part := buf[:min(int64(len(buf)), mf.size-pos)]
 		if _, err := f.ReadAt(part, pos); err != nil && !errors.Is(err, io.EOF) {
 			return 0, 0, fmt.Errorf("store: %w", err)
 		}
-		for ; len(part) >= cqEntryBytes; part, pos = part[cqEntryBytes:], pos+cqEntryBytes {
+		for ; int64(len(part)) >= cq.unit; part, pos = part[cq.unit:], pos+cq.unit {
 			e := decodeCQEntry(part)
+			if cq.batch != nil {
+				unit := decodeBatchEntry(part)
+				if !unit.valid(after) {
+					return pos, maxPhy, nil
+				}
+				after = unit.next()
+			}
 			if e.phyOffset < 0 || e.size <= 0 {
 				return pos, maxPhy, nil
 			}
@@ -347,7 +348,7 @@ func (cq *consumeQueue) truncate(p int64) error {
 	})
 	// With all entries gone the first file stays, empty: making thousands of files anew takes seconds, and most queues get
 	// their entries back at once. rebuild removes it if not, and clears what is left behind the end.
-	if err := cq.mfq.setEnd(end * cqEntryBytes); err != nil {
+	if err := cq.mfq.setEnd(end * cq.unit); err != nil {
 		return err
 	}
 	maxPhy := int64(-1)
@@ -364,6 +365,7 @@ func (cq *consumeQueue) truncate(p int64) error {
 	}
 	cq.maxPhy.Store(maxPhy)
 	cq.maxOffset.Store(end)
+	cq.renumber()
 	return cq.recoverExt()
 }
 
@@ -374,6 +376,9 @@ func (t *consumeQueueTable) dispatch(d *dispatchRecord) error {
 		return nil
 	}
 	_, err := t.put(d, true)
+	if t.o.lightDispatch() && err == nil {
+		err = t.putLight(d, true, nil)
+	}
 	if errors.Is(err, errQueueOrder) || errors.Is(err, errTopicName) {
 		t.log.Error("record left out of its queue", "phyOffset", d.phyOffset, "err", err)
 		return nil
@@ -393,7 +398,9 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 		marks = nil // another broker was here
 	}
 	for k, mark := range marks {
-		if cq := t.find(k.topic, k.queueID); cq == nil || cq.maxOffset.Load() < mark.maxOffset {
+		if mark.batch != (t.kindOf(k.topic) == BatchCQ) {
+			delete(marks, k)
+		} else if cq := t.find(k.topic, k.queueID); cq == nil || cq.maxOffset.Load() < mark.maxOffset {
 			t.findOrCreate(k.topic, k.queueID).damaged = true
 		}
 	}
@@ -409,7 +416,7 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 	}
 	for k, mark := range marks {
 		if mark.maxPhy <= minPhy {
-			if err := t.find(k.topic, k.queueID).numberOn(mark.maxOffset); err != nil {
+			if err := t.find(k.topic, k.queueID).numberOn(mark); err != nil {
 				return err
 			}
 		}
@@ -429,7 +436,8 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 			return err
 		}
 		cq.correctMin(minPhy)
-		cq.next.Store(cq.maxOffset.Load())
+		_, end := cq.bounds()
+		cq.next.Store(end)
 	}
 	t.recovering = false
 	t.loaded = queueMarks{}
@@ -439,7 +447,7 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 // tidy removes the files of a queue that got no entries, and what is left behind the end of another.
 func (cq *consumeQueue) tidy() error {
 	last := cq.mfq.last()
-	switch end := cq.maxOffset.Load() * cqEntryBytes; {
+	switch end := cq.maxOffset.Load() * cq.unit; {
 	case end == 0:
 		return cq.reset() // an empty directory would look like a loss at each start
 	case last == nil:
@@ -523,7 +531,12 @@ func (t *consumeQueueTable) rebuildDamaged() error {
 // numberOn makes q the next offset of a queue that lost its files after all its records had expired. The last of the
 // blank entries has another size: Java takes phyOffset+size of a queue's last entry for the end of the records that the
 // queue has, and drops new ones before it.
-func (cq *consumeQueue) numberOn(q int64) error {
+func (cq *consumeQueue) numberOn(mark queueMark) error {
+	if cq.batch != nil {
+		cq.batch.from = mark.next
+		return nil
+	}
+	q := mark.maxOffset
 	end, phyOffset := cq.maxOffset.Load(), max(0, cq.maxPhy.Load())
 	empty, perFile := cq.mfq.last() == nil, cq.mfq.fileSize/cqEntryBytes
 	switch {
@@ -563,7 +576,8 @@ func (t *consumeQueueTable) destroy() error {
 	t.createMu.Unlock()
 	t.loaded = queueMarks{}
 	clear(t.deletedTopics)
-	err := errors.Join(t.fs.RemoveAll(t.dir), t.fs.RemoveAll(path.Join(t.o.RootDir, extDirName)))
+	err := errors.Join(t.fs.RemoveAll(t.dir), t.fs.RemoveAll(queuesDir(t.o, BatchCQ)),
+		t.fs.RemoveAll(path.Join(t.o.RootDir, extDirName)))
 	if err != nil {
 		return fmt.Errorf("store: remove queues without a log: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"skylark/codec"
 	"skylark/internal/vfs"
 )
 
@@ -19,7 +20,7 @@ const (
 	consumeQueueDirName = "consumequeue"
 	// deletedQueuesDirName takes the directories of deleted topics until their files are gone. It is emptied at the start.
 	deletedQueuesDirName = "consumequeue_deleted"
-	// batchQueuesDirName holds the queues of topics with queue.type=BatchCQ (Java BatchConsumeQueue).
+	// batchQueuesDirName holds the queues of the kind BatchCQ.
 	batchQueuesDirName = "batchconsumequeue"
 
 	tableShards = 64
@@ -53,10 +54,11 @@ type consumeQueueTable struct {
 	// deletedTopics are topics that were deleted while records of them may still be in the log: those before the offset
 	// must not come back. Guarded by writeMu.
 	deletedTopics map[string]PhyOffset
-	// batchTopics have queues of Java's BatchConsumeQueue kind. They are not read; with entries of ours beside them
-	// Java's broker would not start on the directory again, so their records get none. Set by load.
-	batchTopics map[string]bool
-	trashSeq    int // guarded by writeMu
+	trashSeq      int // guarded by writeMu
+	// lightTopics is the number of light queues (see putLight).
+	lightTopics atomic.Int64
+	// markedBatch are the topics whose queues the marks know as of the kind BatchCQ; set by load.
+	markedBatch map[string]bool
 
 	// stopPuts is commitLog.stopPuts.
 	stopPuts func(f func())
@@ -77,6 +79,7 @@ type consumeQueueTable struct {
 // topicQueues are the queues of one topic.
 type topicQueues struct {
 	topic  string
+	kind   CQType // SimpleCQ or BatchCQ
 	dense  atomic.Pointer[[]*consumeQueue]
 	sparse atomic.Pointer[map[int32]*consumeQueue]
 }
@@ -91,7 +94,6 @@ func newConsumeQueueTable(o *Options, cl *commitLog, mark *queueCheckpoint) *con
 		mark:          mark,
 		seed:          maphash.MakeSeed(),
 		deletedTopics: make(map[string]PhyOffset),
-		batchTopics:   make(map[string]bool),
 		stopPuts:      cl.stopPuts,
 	}
 	for i := range t.shards {
@@ -176,6 +178,11 @@ func (t *consumeQueueTable) findOrCreate(topic string, queueID int32) *consumeQu
 	if cq := t.find(topic, queueID); cq != nil {
 		return cq
 	}
+	return t.findOrCreateKind(topic, queueID, t.kindOf(topic))
+}
+
+// findOrCreateKind makes the first queue of a topic one of a kind; others are of the same.
+func (t *consumeQueueTable) findOrCreateKind(topic string, queueID int32, kind CQType) *consumeQueue {
 	t.createMu.Lock()
 	defer t.createMu.Unlock()
 	if cq := t.find(topic, queueID); cq != nil {
@@ -183,9 +190,9 @@ func (t *consumeQueueTable) findOrCreate(topic string, queueID int32) *consumeQu
 	}
 	tq := t.topic(topic)
 	if tq == nil {
-		tq = &topicQueues{topic: strings.Clone(topic)}
+		tq = &topicQueues{topic: strings.Clone(topic), kind: kind}
 	}
-	cq := newConsumeQueue(t.o, t.dir, tq.topic, queueID)
+	cq := newConsumeQueue(t.o, tq.kind, tq.topic, queueID)
 	tq.add(queueID, cq)
 	t.setTopic(tq.topic, tq)
 	return cq
@@ -202,6 +209,9 @@ func (t *consumeQueueTable) setTopic(topic string, tq *topicQueues) {
 	maps.Copy(shard, old)
 	if shard[topic] = tq; tq == nil {
 		delete(shard, topic)
+	}
+	if codec.IsLMQ(topic) {
+		t.lightTopics.Add(int64(len(shard) - len(old)))
 	}
 	p.Store(&shard)
 }
@@ -260,32 +270,38 @@ var errWouldWait = errors.New("store: the queue has to be made ready")
 // put adds the entry of a record. The caller holds writeMu. Without mayWait nothing is done but in pages that are in
 // memory, and errWouldWait says that more is needed.
 func (t *consumeQueueTable) put(d *dispatchRecord, mayWait bool) (*consumeQueue, error) {
-	cq := t.findBytes(d.topic, d.queueID)
-	if len(t.batchTopics) > 0 && t.batchTopics[string(d.topic)] {
-		return nil, nil
-	}
+	return t.putTo(d.topic, d.queueID, int64(d.queueOffset), d, mayWait)
+}
+
+// putTo is put into any queue, as the message of queue offset q.
+func (t *consumeQueueTable) putTo(topic []byte, queueID int32, q int64, d *dispatchRecord, mayWait bool,
+) (*consumeQueue, error) {
+	cq := t.findBytes(topic, queueID)
 	if len(t.deletedTopics) > 0 {
-		if before, ok := t.deletedTopics[string(d.topic)]; ok && d.phyOffset < before {
+		if before, ok := t.deletedTopics[string(topic)]; ok && d.phyOffset < before {
 			return nil, nil
 		}
 	}
-	if !mayWait && (cq == nil || !cq.appendsAtOnce(int64(d.queueOffset)) ||
-		cq.ext != nil && !cq.ext.appendsAtOnce(t.unitBytes())) {
+	if !mayWait && (cq == nil || !cq.appendsAtOnce(q) || cq.ext != nil && !cq.ext.appendsAtOnce(t.unitBytes())) {
 		return nil, errWouldWait
 	}
 	if cq == nil {
-		if !isTopicDirName(string(d.topic)) || d.queueID < 0 {
-			return nil, fmt.Errorf("%w: %q queue %d", errTopicName, d.topic, d.queueID)
+		if !isTopicDirName(string(topic)) || queueID < 0 {
+			return nil, fmt.Errorf("%w: %q queue %d", errTopicName, topic, queueID)
 		}
-		cq = t.findOrCreate(string(d.topic), d.queueID)
+		cq = t.findOrCreate(string(topic), queueID)
 	}
-	if t.recovering && (cq.damaged || int64(d.queueOffset) > cq.maxOffset.Load()) {
+	if _, end := cq.bounds(); t.recovering && (cq.damaged || q > end) {
 		cq.damaged = true
 		return cq, nil
 	}
+	if cq.batch != nil {
+		e := d.batchEntry()
+		return cq, cq.appendBatch(&e)
+	}
 	e := cqEntry{int64(d.phyOffset), int32(d.size), d.tagsCode}
-	if cq.ext != nil {
+	if cq.ext != nil && len(topic) == len(d.topic) && &topic[0] == &d.topic[0] { // light queues have no units, as in Java
 		return cq, t.appendWithUnit(cq, e, d)
 	}
-	return cq, cq.append(e, int64(d.queueOffset))
+	return cq, cq.append(e, q)
 }

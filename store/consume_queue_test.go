@@ -19,7 +19,7 @@ import (
 // testQueue is a queue without a log; files have 40 entries.
 func testQueue(fs vfs.FS) *consumeQueue {
 	o := testOptions(fs, "/store")
-	return newConsumeQueue(&o, "/store/consumequeue", "Topic", 3)
+	return newConsumeQueue(&o, SimpleCQ, "Topic", 3)
 }
 
 func TestConsumeQueueEntryBytes(t *testing.T) {
@@ -48,7 +48,7 @@ func TestQueueThatLostItsFilesEndsAsJavaReadsIt(t *testing.T) {
 			require.NoError(t, cq.append(cqEntry{1000 * at, 100, 0}, at))
 		}
 		end := max(0, cq.maxPhy.Load())
-		require.NoError(t, cq.numberOn(q))
+		require.NoError(t, cq.numberOn(queueMark{maxOffset: q}))
 		require.Equal(t, q, cq.maxOffset.Load())
 		e, ok := cq.entry(q - 1)
 		require.True(t, ok)
@@ -166,7 +166,7 @@ func TestConsumeQueueFullDisk(t *testing.T) {
 	fs := vfs.NewMem()
 	o := testOptions(fs, "/store")
 	o.MappedFileSizeConsumeQueue = 400 * 20 // two pages
-	cq := newConsumeQueue(&o, "/store/consumequeue", "Topic", 3)
+	cq := newConsumeQueue(&o, SimpleCQ, "Topic", 3)
 	defer cq.mfq.close()
 	fs.SetLimit(3 * vfs.PageSize)
 	q := int64(0)
@@ -190,7 +190,7 @@ func TestConsumeQueueFullDisk(t *testing.T) {
 func TestConsumeQueueAppendAllocatesNothing(t *testing.T) {
 	o := testOptions(vfs.NewMem(), "/store")
 	o.MappedFileSizeConsumeQueue = 20 << 20
-	cq := newConsumeQueue(&o, "/store/consumequeue", "Topic", 3)
+	cq := newConsumeQueue(&o, SimpleCQ, "Topic", 3)
 	defer cq.mfq.close()
 	q := int64(0)
 	put := func() {

@@ -81,8 +81,8 @@ func (s *MessageStore) Get(req *GetRequest, res *GetResult) {
 		s.stats.got(res)
 		return
 	}
-	res.MaxOffset = QueueOffset(cq.maxOffset.Load())
-	res.MinOffset = QueueOffset(cq.minOffset.Load())
+	start, end := cq.bounds()
+	res.MaxOffset, res.MinOffset = QueueOffset(end), QueueOffset(start)
 	switch {
 	case res.MaxOffset == 0:
 		res.Status = GetNoMessageInQueue
@@ -94,7 +94,11 @@ func (s *MessageStore) Get(req *GetRequest, res *GetResult) {
 		res.Status, res.NextOffset = GetOffsetOverflowBadly, res.MaxOffset
 	default:
 		g := getter{s: s, req: req, res: res, maxPhy: int64(s.cl.maxOffset())}
-		g.read(cq)
+		if cq.batch != nil {
+			g.readBatch(cq)
+		} else {
+			g.read(cq)
+		}
 	}
 	s.stats.got(res)
 }
@@ -168,7 +172,7 @@ func (g *getter) scan(entries []byte, cqFile *mappedFile, pos int64) {
 			checked = at + block
 		}
 		e := decodeCQEntry(entries[at:])
-		if g.batchFull(e) {
+		if g.batchFull(e, 1) {
 			return
 		}
 		if !g.take(e) {
@@ -186,8 +190,8 @@ func (g *getter) cold() {
 	}
 }
 
-// batchFull tells that the answer must not grow by this record (Java isTheBatchFull).
-func (g *getter) batchFull(e cqEntry) bool {
+// batchFull tells that the answer must not grow by this record of so many messages (Java isTheBatchFull).
+func (g *getter) batchFull(e cqEntry, messages int) bool {
 	o, count := &g.s.o, g.res.Count
 	if count == 0 {
 		return false
@@ -197,7 +201,7 @@ func (g *getter) batchFull(e cqEntry) bool {
 	if g.req.MaxBytes > 0 {
 		maxBytes = min(maxBytes, max(int64(g.req.MaxBytes), minPullBytes))
 	}
-	if count+1 > g.req.MaxMsgs || bytes > maxBytes {
+	if count+messages > g.req.MaxMsgs || bytes > maxBytes {
 		return true
 	}
 	if g.maxPhy-e.phyOffset <= g.s.reads.hotBytes {
@@ -243,7 +247,7 @@ func (g *getter) take(e cqEntry) bool {
 	if g.s.reads.countCold {
 		g.countCold(e)
 	}
-	if filter != nil && (!tagsKnown && !filter.MatchQueueEntry(g.s.tagsCodeOf(b)) ||
+	if filter != nil && (!tagsKnown && !g.s.matchTags(filter, b) ||
 		filter.NeedsRecord() && !g.matchRecord(filter, b)) {
 		g.status(GetNoMatchedMessage)
 		return true

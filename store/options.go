@@ -26,6 +26,17 @@ type Options struct {
 
 	MappedFileSizeCommitLog    int64 // bytes, 1 GiB
 	MappedFileSizeConsumeQueue int64 // bytes, 6 000 000; rounded up to a multiple of 20
+	// MappedFileSizeBatchConsumeQueue is that of the queues of the kind BatchCQ: mapperFileSizeBatchConsumeQueue, bytes,
+	// 13 800 000; rounded up to a multiple of 46.
+	MappedFileSizeBatchConsumeQueue int64
+	// QueueType tells the kind of a topic's queues; nil = of the kind that is found, and SimpleCQ. It must not call the store.
+	QueueType func(topic string) CQType
+
+	// EnableLmq numbers messages in the light queues that they name, EnableMultiDispatch puts them there; one without the
+	// other makes no light queue. MaxLmqConsumeQueueNum tells how many there may be; nil = 20000.
+	EnableLmq             bool
+	EnableMultiDispatch   bool
+	MaxLmqConsumeQueueNum func() int
 
 	// EnableConsumeQueueExt keeps a unit with filter bits beside every ConsumeQueue entry (see consumeQueueExt).
 	EnableConsumeQueueExt         bool
@@ -147,6 +158,16 @@ func (o *Options) EnsureDefaults() {
 	if r := o.MappedFileSizeConsumeQueue % cqEntryBytes; r != 0 {
 		o.MappedFileSizeConsumeQueue += cqEntryBytes - r
 	}
+	setDefault(&o.MappedFileSizeBatchConsumeQueue, 300000*batchEntryBytes)
+	if r := o.MappedFileSizeBatchConsumeQueue % batchEntryBytes; r != 0 {
+		o.MappedFileSizeBatchConsumeQueue += batchEntryBytes - r
+	}
+	if o.QueueType == nil {
+		o.QueueType = func(string) CQType { return CQUnknown }
+	}
+	if o.MaxLmqConsumeQueueNum == nil {
+		o.MaxLmqConsumeQueueNum = func() int { return 20000 }
+	}
 	setDefault(&o.MappedFileSizeConsumeQueueExt, 48<<20)
 	setDefault(&o.BitMapLengthConsumeQueueExt, 64)
 	setDefault(&o.MaxHashSlotNum, 5_000_000)
@@ -211,6 +232,9 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("store: mappedFileSizeCommitLog %d not in [4096, 2147483647]", o.MappedFileSizeCommitLog)
 	case o.MappedFileSizeConsumeQueue < cqEntryBytes || o.MappedFileSizeConsumeQueue > 1<<31-1:
 		return fmt.Errorf("store: mappedFileSizeConsumeQueue %d not in [20, 2147483647]", o.MappedFileSizeConsumeQueue)
+	case o.MappedFileSizeBatchConsumeQueue < batchEntryBytes || o.MappedFileSizeBatchConsumeQueue > 1<<31-1:
+		return fmt.Errorf("store: mapperFileSizeBatchConsumeQueue %d not in [46, 2147483647]",
+			o.MappedFileSizeBatchConsumeQueue)
 	case o.MappedFileSizeConsumeQueueExt < 64 || o.MappedFileSizeConsumeQueueExt > 1<<31-1:
 		return fmt.Errorf("store: mappedFileSizeConsumeQueueExt %d not in [64, 2147483647]", o.MappedFileSizeConsumeQueueExt)
 	case o.MaxMessageSize < 10:

@@ -23,7 +23,8 @@ const (
 // all messages have expired.
 func (s *MessageStore) MinOffset(topic string, queueID int32) QueueOffset {
 	if cq := s.queues.find(topic, queueID); cq != nil {
-		return QueueOffset(cq.minOffset.Load())
+		start, _ := cq.bounds()
+		return QueueOffset(start)
 	}
 	return 0
 }
@@ -32,7 +33,8 @@ func (s *MessageStore) MinOffset(topic string, queueID int32) QueueOffset {
 // dispatched yet, or with SYNC_FLUSH not flushed, are not counted.
 func (s *MessageStore) MaxOffset(topic string, queueID int32) QueueOffset {
 	if cq := s.queues.find(topic, queueID); cq != nil {
-		return QueueOffset(cq.maxOffset.Load())
+		_, end := cq.bounds()
+		return QueueOffset(end)
 	}
 	return 0
 }
@@ -118,8 +120,9 @@ func (s *MessageStore) timeFrom(phyOffset int64) int64 {
 //	BoundaryLower  first message with storeTime >= t; past the end max; before the start min
 //	BoundaryUpper  last message with storeTime <= t; past the end max-1; before the start min
 //
-// An unknown queue gives 0, one whose messages have all expired max. A message whose record is missing counts as stored at
-// the time of the next record that is there. It may wait for the disk.
+// In queues of the kind BatchCQ the first message of a batch stands for all. An unknown queue gives 0, one whose messages
+// have all expired max. A message whose record is missing counts as stored at the time of the next record that is there. It
+// may wait for the disk.
 func (s *MessageStore) OffsetByTime(topic string, queueID int32, timestampMillis int64, b Boundary) QueueOffset {
 	cq := s.queues.find(topic, queueID)
 	if cq == nil {
@@ -131,26 +134,34 @@ func (s *MessageStore) OffsetByTime(topic string, queueID int32, timestampMillis
 		reached = func(e cqEntry) bool { return s.timeFrom(e.phyOffset) > timestampMillis }
 	}
 	if from >= to {
-		return QueueOffset(to)
+		return QueueOffset(cq.offsetAt(to))
 	}
 	q := cq.search(from, to, reached)
 	if b == BoundaryUpper {
 		q = max(q-1, from)
 	}
-	return QueueOffset(q)
+	return QueueOffset(cq.offsetAt(q))
 }
 
 // StoreTimeOf is the store timestamp of one message, ms, -1 if it is not there. It may wait for the disk.
 func (s *MessageStore) StoreTimeOf(topic string, queueID int32, q QueueOffset) int64 {
-	cq := s.queues.find(topic, queueID)
-	if cq == nil || int64(q) < cq.minOffset.Load() || int64(q) >= cq.maxOffset.Load() {
-		return -1
-	}
-	e, ok := cq.entry(int64(q))
+	e, ok := s.messageEntry(topic, queueID, q)
 	if !ok {
 		return -1
 	}
 	return s.storeTime(e)
+}
+
+// messageEntry is the entry of a message that can be consumed.
+func (s *MessageStore) messageEntry(topic string, queueID int32, q QueueOffset) (cqEntry, bool) {
+	cq := s.queues.find(topic, queueID)
+	if cq == nil {
+		return cqEntry{}, false
+	}
+	if start, end := cq.bounds(); int64(q) < start || int64(q) >= end {
+		return cqEntry{}, false
+	}
+	return cq.entryOf(int64(q))
 }
 
 // EarliestStoreTime is the store timestamp of the first message of a queue, ms, -1 without messages.
@@ -249,8 +260,14 @@ func recordHasKey(b []byte, topic, key string, beginMillis, endMillis int64) boo
 // or where the first ones have expired: entry i is that of offset from+i. It may wait for the disk.
 func (s *MessageStore) QueueEntries(topic string, queueID int32, from QueueOffset, count int) []QueueEntry {
 	cq := s.queues.find(topic, queueID)
-	if cq == nil || int64(from) < cq.minOffset.Load() {
+	if cq == nil {
 		return nil
+	}
+	if start, _ := cq.bounds(); int64(from) < start {
+		return nil
+	}
+	if cq.batch != nil {
+		return cq.batchQueueEntries(from, count)
 	}
 	n := min(int64(count), cq.maxOffset.Load()-int64(from))
 	mf := cq.mfq.find(int64(from) * cqEntryBytes)
@@ -295,11 +312,7 @@ func (s *MessageStore) tagsCodeAt(cq *consumeQueue, e cqEntry) int64 {
 // CheckInMemory tells whether a message is in memory (Java checkInMemByConsumeOffset, for request 14). It may wait for the
 // queue's entry.
 func (s *MessageStore) CheckInMemory(topic string, queueID int32, q QueueOffset) bool {
-	cq := s.queues.find(topic, queueID)
-	if cq == nil || int64(q) < cq.minOffset.Load() || int64(q) >= cq.maxOffset.Load() {
-		return false
-	}
-	e, ok := cq.entry(int64(q))
+	e, ok := s.messageEntry(topic, queueID, q)
 	if !ok || e.isBlank() {
 		return false
 	}

@@ -30,6 +30,10 @@ type queueMark struct {
 	minOffset, maxOffset int64
 	minPhy               int64 // start of the record at minOffset, -1 without
 	maxPhy               int64 // end of the last record that has an entry below maxOffset, -1 without
+	// batch tells that the queue is of the kind BatchCQ: minOffset and maxOffset count entries then, and next is the queue
+	// offset behind the last message.
+	batch bool
+	next  int64
 }
 
 // indexMark says how much of an IndexFile is on the disk: the entries below count.
@@ -60,6 +64,7 @@ type indexMark struct {
 //	index <count> <beginTimestamp> <endTimestamp> <beginPhyOffset> <endPhyOffset> <name>
 //	deleted <offset> "<topic>"
 //	queue <queueID> <min> <max> <minPhy> <maxPhy> "<topic>"
+//	batchqueue <queueID> <min> <max> <minPhy> <maxPhy> <next> "<topic>"
 //	crc <hex>
 //
 // A file that is missing or damaged counts as empty: recovery then does as Java does.
@@ -138,6 +143,11 @@ func (m *queueMarks) encode() []byte {
 	})
 	for _, k := range keys {
 		q := m.queues[k]
+		if q.batch {
+			fmt.Fprintf(&b, "batchqueue %d %d %d %d %d %d %q\n", k.queueID, q.minOffset, q.maxOffset, q.minPhy, q.maxPhy,
+				q.next, k.topic)
+			continue
+		}
 		fmt.Fprintf(&b, "queue %d %d %d %d %d %q\n", k.queueID, q.minOffset, q.maxOffset, q.minPhy, q.maxPhy, k.topic)
 	}
 	fmt.Fprintf(&b, "crc %08x\n", crc32.ChecksumIEEE(b.Bytes()))
@@ -204,6 +214,12 @@ func (m *queueMarks) parseLine(line string, number int) error {
 		var q queueMark
 		_, err = fmt.Sscanf(line, "queue %d %d %d %d %d %q", &k.queueID, &q.minOffset, &q.maxOffset, &q.minPhy,
 			&q.maxPhy, &k.topic)
+		m.queues[k] = q
+	case "batchqueue":
+		var k queueKey
+		q := queueMark{batch: true}
+		_, err = fmt.Sscanf(line, "batchqueue %d %d %d %d %d %d %q", &k.queueID, &q.minOffset, &q.maxOffset, &q.minPhy,
+			&q.maxPhy, &q.next, &k.topic)
 		m.queues[k] = q
 	default:
 		err = fmt.Errorf("unknown item %q", kind)

@@ -17,9 +17,10 @@ func testMarks() queueMarks {
 		index:      []indexMark{{"20261130005128798", 40, 1, 2, 3, 4}},
 		deleted:    map[string]PhyOffset{"crc deleted": 5, "a\"b\n": 6},
 		queues: map[queueKey]queueMark{
-			{"Topic", 0}:            {0, 10, 100, 1100},
-			{"Topic", 11}:           {3, 3, -1, -1},
-			{"%RETRY%group-1_x", 0}: {1, 2, 3, 4},
+			{"Topic", 0}:            {minOffset: 0, maxOffset: 10, minPhy: 100, maxPhy: 1100},
+			{"Topic", 11}:           {minOffset: 3, maxOffset: 3, minPhy: -1, maxPhy: -1},
+			{"%RETRY%group-1_x", 0}: {minOffset: 1, maxOffset: 2, minPhy: 3, maxPhy: 4},
+			{"batch \"1\"", 3}:      {minOffset: 1, maxOffset: 2, minPhy: 3, maxPhy: 4, batch: true, next: 77},
 		},
 	}
 }

@@ -119,7 +119,8 @@ func (s *MessageStore) Lead() error {
 	}
 	s.cl.stopPuts(func() {
 		for _, cq := range s.queues.all() {
-			cq.next.Store(cq.maxOffset.Load())
+			_, end := cq.bounds()
+			cq.next.Store(end)
 		}
 		s.cl.lastTimestamp = max(s.cl.lastTimestamp, s.tail.storeTimestamp)
 	})

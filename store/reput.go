@@ -53,8 +53,10 @@ type reputMessageService struct {
 	record   dispatchRecord
 	pending  bool // record is parsed and has no entry yet
 	arrivals []Arrival
-	limit    int  // records of the run at most
-	mayWait  bool // for the disk, to make files and pages ready
+	// lightDispatch: see Options.lightDispatch.
+	lightDispatch bool
+	limit         int  // records of the run at most
+	mayWait       bool // for the disk, to make files and pages ready
 
 	signal  dirtySignal
 	started bool
@@ -65,7 +67,7 @@ type reputMessageService struct {
 func newReputMessageService(o *Options, cl *commitLog, table *consumeQueueTable, flags *runningFlags,
 ) *reputMessageService {
 	return &reputMessageService{o: o, log: o.Log, cl: cl, table: table, flags: flags, wrote: func() {},
-		walker: logWalker{cl: cl, o: o}, arrivals: make([]Arrival, 0, maxRunRecords), signal: newDirtySignal(),
+		lightDispatch: o.lightDispatch(), walker: logWalker{cl: cl, o: o}, arrivals: make([]Arrival, 0, maxRunRecords), signal: newDirtySignal(),
 		stop: make(chan struct{}), done: make(chan struct{})}
 }
 
@@ -204,6 +206,9 @@ func (s *reputMessageService) writeEntry(d *dispatchRecord) error {
 		return nil
 	}
 	cq, err := s.table.put(d, s.mayWait)
+	if s.lightDispatch && err == nil {
+		err = s.table.putLight(d, s.mayWait, &s.arrivals)
+	}
 	switch {
 	case errors.Is(err, errQueueOrder) || errors.Is(err, errTopicName):
 		s.log.Error("record left out of its queue", "phyOffset", d.phyOffset, "err", err)
@@ -212,7 +217,11 @@ func (s *reputMessageService) writeEntry(d *dispatchRecord) error {
 		return err
 	}
 	if cq != nil {
-		s.arrivals = append(s.arrivals, Arrival{Topic: cq.topic, QueueID: d.queueID, QueueOffset: d.queueOffset,
+		offset := d.queueOffset
+		if cq.batch != nil {
+			offset += QueueOffset(innerCount(d.properties)) - 1
+		}
+		s.arrivals = append(s.arrivals, Arrival{Topic: cq.topic, QueueID: d.queueID, QueueOffset: offset,
 			TagsCode: d.tagsCode, StoreTimestamp: d.storeTimestamp, Properties: d.properties})
 	}
 	return nil

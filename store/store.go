@@ -13,9 +13,6 @@ import (
 	"skylark/internal/vfs"
 )
 
-// batchQueueDirName is where Java keeps the queues of topics with queue.type=BatchCQ.
-const batchQueueDirName = "batchconsumequeue"
-
 // MessageStore is one directory of files (Java DefaultMessageStore): the CommitLog with every record, the ConsumeQueues
 // and the IndexFiles that are built from it. All methods may be called from any goroutine between Start and Close.
 type MessageStore struct {
@@ -145,16 +142,12 @@ func (s *MessageStore) load() error {
 }
 
 // refuseForeign refuses what other kinds of Java stores leave and this one would take for empty: queues in RocksDB
-// (storeType=defaultRocksDB). Queues of batch topics are not served; their records are.
+// (storeType=defaultRocksDB).
 func (s *MessageStore) refuseForeign() error {
 	name := path.Join(s.o.RootDir, consumeQueueDirName, "CURRENT")
 	if info, err := s.fs.Stat(name); err == nil && !info.IsDir() {
 		return fmt.Errorf("store: %s: the queues are kept in RocksDB, which is not supported; start the Java broker "+
 			"with storeType=default once, which builds them as files", name)
-	}
-	dir := path.Join(s.o.RootDir, batchQueueDirName)
-	if topics, err := s.fs.List(dir); err == nil && len(topics) > 0 {
-		s.log.Warn("batch queues are not served", "dir", dir, "topics", len(topics))
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func (cq *consumeQueue) truncateLive(p int64) error {
 	if end <= from && from == 0 {
 		return cq.reset()
 	}
-	mf := cq.mfq.find(end * cqEntryBytes)
+	mf := cq.mfq.find(end * cq.unit)
 	wrote := int64(0)
 	if mf != nil {
 		wrote = mf.wrotePosition.Load()
@@ -167,7 +167,7 @@ func (cq *consumeQueue) truncateLive(p int64) error {
 	if err := cq.truncate(p); err != nil || mf == nil {
 		return err
 	}
-	return mf.zero(end*cqEntryBytes-mf.fileFrom, wrote)
+	return mf.zero(end*cq.unit-mf.fileFrom, wrote)
 }
 
 // zero clears [from, to) behind the end of a file, on the disk too.

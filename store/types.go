@@ -34,12 +34,15 @@ const (
 	WheelTimerFlowControl
 	WheelTimerMsgIllegal
 	WheelTimerNotEnable
+	// LmqConsumeQueueNumExceeded: a light queue would be one too many.
+	LmqConsumeQueueNumExceeded
 )
 
 var putStatusNames = [...]string{"PUT_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE",
 	"SERVICE_NOT_AVAILABLE", "CREATE_MAPPED_FILE_FAILED", "MESSAGE_ILLEGAL", "PROPERTIES_SIZE_EXCEEDED",
 	"OS_PAGE_CACHE_BUSY", "IN_SYNC_REPLICAS_NOT_ENOUGH", "UNKNOWN_ERROR",
-	"WHEEL_TIMER_FLOW_CONTROL", "WHEEL_TIMER_MSG_ILLEGAL", "WHEEL_TIMER_NOT_ENABLE"}
+	"WHEEL_TIMER_FLOW_CONTROL", "WHEEL_TIMER_MSG_ILLEGAL", "WHEEL_TIMER_NOT_ENABLE",
+	"LMQ_CONSUME_QUEUE_NUM_EXCEEDED"}
 
 // String is Java's enum name.
 func (s PutStatus) String() string {
@@ -163,7 +166,7 @@ const (
 type Arrival struct {
 	Topic          string
 	QueueID        int32
-	QueueOffset    QueueOffset // of the message; maxOffset is now one more
+	QueueOffset    QueueOffset // of the message, the last one of an inner batch; maxOffset is now one more
 	TagsCode       int64
 	StoreTimestamp int64
 	Properties     []byte // encoded; valid during the call only

@@ -40,6 +40,15 @@ func Run(t *testing.T, newFS func(t *testing.T) (fs vfs.FS, rootDir string), ope
 		{"HoleInLog", testHoleInLog},
 		{"TornRecord", testTornRecord},
 		{"LostQueueFiles", testLostQueueFiles},
+		{"InnerBatches", testInnerBatches},
+		{"InnerRefused", testInnerRefused},
+		{"InnerTags", testInnerTags},
+		{"InnerTimes", testInnerTimes},
+		{"InnerExpiry", testInnerExpiry},
+		{"InnerDelete", testInnerDelete},
+		{"Light", testLight},
+		{"LightRules", testLightRules},
+		{"LightOff", testLightOff},
 	}
 	for _, scenario := range scenarios {
 		for _, mode := range Modes {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,7 @@ type queueModel struct{ messages []messageModel }
 type messageModel struct {
 	phyOffset store.PhyOffset
 	body      string
+	base      int // the offset in the queue that the record says: of an inner batch that of its first message
 }
 
 type crashTest struct {
@@ -90,7 +92,11 @@ type crashTest struct {
 	grown     bool                       // a clone has messages that the model has not
 }
 
-var crashTopics = []string{"A", "B", "C"}
+// The queues of the last topic are of the kind BatchCQ.
+var (
+	crashTopics = []string{"A", "B", "C", BatchTopicPrefix + "D"}
+	crashLights = []string{"%LMQ%a", "%LMQ%b"}
+)
 
 func (c *crashTest) start(fs vfs.FS) Store {
 	o := c.o
@@ -111,6 +117,9 @@ func (c *crashTest) step() string {
 	case n < 60:
 		c.putTurn(1 + c.rng.IntN(40))
 		return "turn"
+	case n < 63:
+		c.putInner(id, 1+c.rng.IntN(6))
+		return "inner batch"
 	case n < 66:
 		c.put(topic, id, 5000) // rolls soon
 		return "large put"
@@ -128,6 +137,9 @@ func (c *crashTest) step() string {
 		}
 		return "many puts"
 	case n < 91:
+		if c.rng.IntN(4) == 0 {
+			topic = crashLights[c.rng.IntN(len(crashLights))]
+		}
 		return c.deleteTopic(topic)
 	case n < 96:
 		c.restart()
@@ -142,7 +154,47 @@ func (c *crashTest) message(topic string, id int32, bodyBytes int) *codec.Messag
 	body := fmt.Sprintf("%d %s", c.seq, strings.Repeat("x", bodyBytes))
 	m := Message(topic, id, body, "tag", fmt.Sprintf("k%d shared", c.seq))
 	m.Properties = codec.AppendProperty(m.Properties, codec.PropUniqKey, fmt.Sprint("u", c.seq))
+	if c.rng.IntN(4) == 0 {
+		names := strings.Join(crashLights[:1+c.rng.IntN(len(crashLights))], ",")
+		m.Properties = codec.AppendProperty(m.Properties, codec.PropInnerMultiDispatch, names)
+	}
 	return m
+}
+
+// stored notes a message in the model.
+func (c *crashTest) stored(m *codec.Message, r *store.PutResult) {
+	c.end = max(c.end, r.EndOffset)
+	k := queueID{m.Topic, m.QueueID}
+	c.stow(k, m, r.PhyOffset, int(r.QueueOffset), r.Count)
+	names, light := m.Property(codec.PropInnerMultiDispatch)
+	if !light || QueueType(m.Topic) == store.BatchCQ {
+		return
+	}
+	for _, name := range strings.Split(string(names), ",") {
+		c.stow(queueID{name, 0}, m, r.PhyOffset, len(c.queue(name, 0).messages), 1)
+	}
+}
+
+func (c *crashTest) stow(k queueID, m *codec.Message, p store.PhyOffset, base, count int) {
+	q := c.queue(k.topic, k.id)
+	require.Equal(c, len(q.messages), base, "%s: %v", c.what, k)
+	for range count {
+		q.messages = append(q.messages, messageModel{p, string(m.Body), base})
+	}
+}
+
+// putInner puts an inner batch.
+func (c *crashTest) putInner(id int32, count int) {
+	bodies := make([]string, count)
+	for i := range bodies {
+		bodies[i] = strings.Repeat("i", c.rng.IntN(100))
+	}
+	inner := InnerBatch(crashTopics[len(crashTopics)-1], id, "", bodies, nil)
+	m := c.message(inner.Topic, id, 0)
+	m.Body, m.SysFlag = inner.Body, inner.SysFlag
+	m.Properties = codec.AppendProperty(m.Properties, codec.PropInnerNum, fmt.Sprint(count))
+	r := mustPut(c.T, c.s, m)
+	c.stored(m, &r)
 }
 
 func (c *crashTest) queue(topic string, id int32) *queueModel {
@@ -156,10 +208,7 @@ func (c *crashTest) queue(topic string, id int32) *queueModel {
 func (c *crashTest) put(topic string, id int32, bodyBytes int) {
 	m := c.message(topic, id, bodyBytes)
 	r := mustPut(c.T, c.s, m)
-	c.end = r.EndOffset
-	q := c.queue(topic, id)
-	require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
-	q.messages = append(q.messages, messageModel{r.PhyOffset, string(m.Body)})
+	c.stored(m, &r)
 }
 
 // putTurn puts messages of several queues together, as the frames of one read are.
@@ -171,10 +220,7 @@ func (c *crashTest) putTurn(count int) {
 	}
 	for i, r := range c.s.PutAll(messages) {
 		require.Equal(c, store.PutOK, r.Status, "%s: %v", c.what, r.Err)
-		q := c.queue(messages[i].Topic, messages[i].QueueID)
-		require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
-		q.messages = append(q.messages, messageModel{r.PhyOffset, string(messages[i].Body)})
-		c.end = max(c.end, r.EndOffset)
+		c.stored(messages[i], &r)
 	}
 }
 
@@ -194,7 +240,7 @@ func (c *crashTest) putBatch(topic string, id int32, count int) {
 	q := c.queue(topic, id)
 	require.EqualValues(c, len(q.messages), r.QueueOffset, c.what)
 	for i := range bodies {
-		q.messages = append(q.messages, messageModel{r.PhyOffsets[i], bodies[i]})
+		q.messages = append(q.messages, messageModel{r.PhyOffsets[i], bodies[i], int(r.QueueOffset) + i})
 	}
 }
 
@@ -262,8 +308,11 @@ func (c *crashTest) crash() {
 // proceed puts a message into some queues and returns where they went.
 func (c *crashTest) proceed(s Store) map[queueID]store.QueueOffset {
 	next := map[queueID]store.QueueOffset{}
-	for _, topic := range crashTopics {
+	for _, topic := range append(crashLights, crashTopics...) {
 		k := queueID{topic, int32(c.rng.IntN(3))}
+		if codec.IsLMQ(topic) {
+			k.id = 0 // its numbering goes on by messages of its own, too
+		}
 		want := s.MaxOffset(k.topic, k.id)
 		r := mustPut(c.T, s, Message(k.topic, k.id, "after the crash", "", ""))
 		require.Equal(c, want, r.QueueOffset, "%s: %v continues its numbering", c.what, k)
@@ -287,18 +336,27 @@ func (c *crashTest) check(s Store, crashed bool) {
 		if rec.TransactionState() != codec.SysFlagTransactionRollback {
 			keyed = append(keyed, rec.Message())
 		}
-		if rec.TransactionState() != codec.SysFlagTransactionNone ||
-			rec.PhyOffset < min(c.deletedAt[string(rec.Topic)], c.recovered) {
+		if rec.TransactionState() != codec.SysFlagTransactionNone {
 			return
 		}
-		k := queueID{string(rec.Topic), rec.QueueID}
-		if len(expected[k]) == 0 {
-			first[k] = rec.QueueOffset
+		for k, p := range placesOf(rec) {
+			if rec.PhyOffset < min(c.deletedAt[k.topic], c.recovered) {
+				continue
+			}
+			if len(expected[k]) == 0 {
+				first[k] = p.at
+			}
+			require.EqualValues(c, int(first[k])+len(expected[k]), p.at, "%s: %v has a gap", c.what, k)
+			for range p.count {
+				expected[k] = append(expected[k], store.QueueEntry{PhyOffset: rec.PhyOffset, Size: int32(rec.TotalSize),
+					TagsCode: tagsOf(rec)})
+			}
 		}
-		require.EqualValues(c, int(first[k])+len(expected[k]), rec.QueueOffset, "%s: %v has a gap", c.what, k)
-		expected[k] = append(expected[k], store.QueueEntry{PhyOffset: rec.PhyOffset, Size: int32(rec.TotalSize),
-			TagsCode: tagsOf(rec)})
 	})
+	for _, name := range crashLights {
+		k := queueID{name, 0}
+		c.checkQueue(s, k, first[k], expected[k])
+	}
 	for _, topic := range crashTopics {
 		for id := range int32(3) {
 			k := queueID{topic, id}
@@ -309,6 +367,26 @@ func (c *crashTest) check(s Store, crashed bool) {
 		c.checkAcknowledged(s)
 	}
 	c.checkKeys(s, keyed)
+}
+
+// place is where a record stands in a queue.
+type place struct {
+	at    store.QueueOffset
+	count int
+}
+
+// placesOf are the queues of a record.
+func placesOf(rec *codec.Record) map[queueID]place {
+	own := place{rec.QueueOffset, 1}
+	if n, ok := rec.Property(codec.PropInnerNum); ok {
+		own.count, _ = strconv.Atoi(string(n))
+	}
+	places := map[queueID]place{{string(rec.Topic), rec.QueueID}: own}
+	for name, offset := range lightOffsets(rec) {
+		at, _ := strconv.Atoi(offset)
+		places[queueID{name, 0}] = place{store.QueueOffset(at), 1}
+	}
+	return places
 }
 
 func tagsOf(rec *codec.Record) int64 {
@@ -349,7 +427,7 @@ func (c *crashTest) checkAcknowledged(s Store) {
 			require.NoError(c, err, "%s: %v %d", c.what, k, i)
 			rec, err := codec.ParseRecord(b, true)
 			require.NoError(c, err, c.what)
-			require.EqualValues(c, i, rec.QueueOffset, c.what)
+			require.EqualValues(c, m.base, placesOf(&rec)[k].at, "%s: %v %d", c.what, k, i)
 			require.Equal(c, m.body, string(rec.Body), c.what)
 		}
 	}

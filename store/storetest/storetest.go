@@ -48,6 +48,7 @@ const (
 	LogFileBytes     = 16 << 10
 	EntriesPerFile   = 20
 	entryBytes       = 20
+	batchEntryBytes  = 46
 	keysPerIndexFile = 40
 )
 
@@ -63,16 +64,20 @@ func TinyOptions(rootDir string) store.Options {
 		RootDir:                    rootDir,
 		MappedFileSizeCommitLog:    LogFileBytes,
 		MappedFileSizeConsumeQueue: EntriesPerFile * entryBytes,
-		MaxHashSlotNum:             10,
-		MaxIndexNum:                keysPerIndexFile,
-		MessageIndexEnable:         true,
-		CheckCRCOnRecover:          true,
-		CleanFileForciblyEnable:    true,
-		MaxMessageSize:             8 << 10,
-		FlushIntervalCommitLog:     time.Millisecond,
-		FlushIntervalConsumeQueue:  time.Millisecond,
-		CleanResourceInterval:      time.Hour, // DeleteExpiredFiles wakes it
-		Log:                        slog.New(slog.DiscardHandler),
+
+		MappedFileSizeBatchConsumeQueue: EntriesPerFile * batchEntryBytes,
+
+		QueueType: QueueType, EnableLmq: true, EnableMultiDispatch: true,
+		MaxHashSlotNum:            10,
+		MaxIndexNum:               keysPerIndexFile,
+		MessageIndexEnable:        true,
+		CheckCRCOnRecover:         true,
+		CleanFileForciblyEnable:   true,
+		MaxMessageSize:            8 << 10,
+		FlushIntervalCommitLog:    time.Millisecond,
+		FlushIntervalConsumeQueue: time.Millisecond,
+		CleanResourceInterval:     time.Hour, // DeleteExpiredFiles wakes it
+		Log:                       slog.New(slog.DiscardHandler),
 	}
 	o.FlushConsumeQueueThoroughPeriod = 3 * time.Millisecond
 	o.FlushCommitLogThoroughInterval = 3 * time.Millisecond
