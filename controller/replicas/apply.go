@@ -24,7 +24,7 @@ type Decision struct {
 }
 
 // OK tells whether the event was done.
-func (d *Decision) OK() bool { return d.Code == codec.RespSuccess }
+func (d Decision) OK() bool { return d.Code == codec.RespSuccess }
 
 func refuse(g *Group, code int, format string, args ...any) Decision {
 	d := Decision{Code: code, Remark: fmt.Sprintf(format, args...)}
