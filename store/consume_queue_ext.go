@@ -7,6 +7,7 @@ import (
 	"math"
 	"path"
 	"strconv"
+	"sync"
 
 	"skylark/internal/vfs"
 )
@@ -111,6 +112,10 @@ type consumeQueueExt struct {
 	// lastPhy is the record whose unit was written last, at lastAddress: an entry that is tried again does not get another.
 	lastPhy, lastAddress int64
 	refused              bool // the last unit could not be stored, and that was logged
+
+	mu sync.Mutex
+	// unsynced are files whose name or length may not be durable: they were made or cut since the last flush.
+	unsynced []string
 }
 
 func extDir(rootDir, topic string) string { return path.Join(rootDir, extDirName, topic) }
@@ -159,7 +164,18 @@ func (x *consumeQueueExt) room(n int64) (mf *mappedFile, made bool, err error) {
 		}
 	}
 	mf, err = x.mfq.appendable(x.startAt, n)
-	return mf, err == nil, err
+	if err != nil {
+		return nil, false, err
+	}
+	x.sync(mf.path)
+	return mf, true, nil
+}
+
+// sync has the next flush make files durable, with their names.
+func (x *consumeQueueExt) sync(files ...string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.unsynced = append(x.unsynced, files...)
 }
 
 // closeExtFile marks the rest of a file as unused.
@@ -343,6 +359,7 @@ func (x *consumeQueueExt) endAfter(offset int64) error {
 	if last := x.mfq.last(); last.contains(end) && zeroPage(last, end-last.fileFrom) {
 		return x.mfq.setEnd(end)
 	}
+	x.sync(mf.path)
 	return x.mfq.endAt(end, (*mappedFile).cutLazily)
 }
 
@@ -397,20 +414,40 @@ func (cq *consumeQueue) deleteExpiredExt(limit int) ([]string, error) {
 	return x.mfq.deleteLeading(limit, func(mf *mappedFile) bool { return mf.fileFrom+mf.size <= before })
 }
 
-// flush makes all units durable; newFiles as in consumeQueue.flush.
-func (x *consumeQueueExt) flush(newFiles bool) error {
-	if x == nil || x.mfq.last() == nil {
+// flush makes all units durable, up to names and lengths of files; the directories above are the table's.
+func (x *consumeQueueExt) flush() (err error) {
+	if x == nil {
 		return nil
 	}
-	if newFiles {
-		if err := syncQueueNames(x.mfq); err != nil {
-			return err
+	x.mu.Lock()
+	files := x.unsynced
+	x.unsynced = nil
+	x.mu.Unlock()
+	for _, name := range files {
+		f, openErr := x.mfq.fs.Open(name)
+		if openErr == nil {
+			openErr = errors.Join(f.Sync(), f.Close())
 		}
+		err = errors.Join(err, ignoreNotExist(openErr))
+	}
+	if len(files) > 0 {
+		err = errors.Join(err, syncDirs(x.mfq.fs, x.mfq.dir))
+	}
+	if err != nil {
+		x.sync(files...)
+		return fmt.Errorf("store: %w", err)
 	}
 	if x.mfq.flushedWhere.Load() < x.mfq.maxOffset() {
 		return x.mfq.flush(0)
 	}
 	return nil
+}
+
+func (x *consumeQueueExt) syncParents() error {
+	if x == nil || x.mfq.last() == nil {
+		return nil
+	}
+	return syncParents(x.mfq)
 }
 
 // close lets go of the files.

@@ -28,7 +28,14 @@ func (cq *consumeQueue) mark() queueMark {
 // the queue and its length have to be made durable, too; the directories above are the table's.
 func (cq *consumeQueue) flush(newFiles bool) error {
 	m := cq.mark()
-	if err := cq.ext.flush(newFiles); err != nil {
+	if cq.namesDirty.Swap(false) { // a file was made since the table looked, for an entry below the mark
+		newFiles = true
+		if err := errors.Join(syncParents(cq.mfq), cq.ext.syncParents()); err != nil {
+			cq.namesDirty.Store(true)
+			return err
+		}
+	}
+	if err := cq.ext.flush(); err != nil {
 		cq.namesDirty.Store(true)
 		return err
 	}
@@ -62,6 +69,12 @@ func syncQueueNames(q *mappedFileQueue) error {
 		}
 	}
 	return syncDirs(fs, q.dir)
+}
+
+// syncParents makes the names of a queue's directory and of those above durable.
+func syncParents(q *mappedFileQueue) error {
+	topic := path.Dir(q.dir)
+	return syncDirs(q.fs, path.Dir(path.Dir(topic)), path.Dir(topic), topic)
 }
 
 // syncDirs makes the names in directories durable; those that are gone are left out.

@@ -118,7 +118,7 @@ func (q *mappedFileQueue) load() (repaired bool, err error) {
 		mf, err := q.openFound(f)
 		if err != nil {
 			for _, opened := range files {
-				opened.Release()
+				opened.releaseNow() // who tries again may cut them
 			}
 			return repaired, err
 		}

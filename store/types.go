@@ -112,7 +112,7 @@ type MessageFilter interface {
 // parsed, and by the unit of ConsumeQueueExt. Both are asked by one Get at a time.
 type PropertyFilter interface {
 	MessageFilter
-	// MatchUnit judges by what ConsumeQueueExt keeps of the message; false skips the record unread. bitMap is nil if there is
+	// MatchUnit judges by what ConsumeQueueExt keeps of the message; false skips the record unread. bitMap is empty if there is
 	// none, and valid during the call only. It is asked after MatchQueueEntry.
 	MatchUnit(storeTimestamp int64, bitMap []byte) bool
 	// MatchProperties is MatchRecord with the encoded properties, valid during the call only.

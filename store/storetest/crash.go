@@ -411,6 +411,9 @@ func (c *crashTest) checkQueue(s Store, k queueID, first store.QueueOffset, want
 		q += store.QueueOffset(len(part))
 	}
 	require.Equal(c, want, got, "%s: %v", c.what, k)
+	if c.o.EnableConsumeQueueExt {
+		checkUnits(c.T, s, k.topic, k.id, c.what)
+	}
 }
 
 // checkAcknowledged looks for everything that was promised.

@@ -12,7 +12,7 @@ import (
 var (
 	seed     = flag.Uint64("seed", 0, "run this script of the crash harness only")
 	firstOne = flag.Uint64("firstseed", 1, "seed of the first script")
-	scripts  = flag.Int("scripts", 4, "scripts of the crash harness")
+	scripts  = flag.Int("scripts", 6, "scripts of the crash harness")
 	crashOps = flag.Int("crashops", 40, "operations of each script")
 )
 

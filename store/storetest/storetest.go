@@ -121,6 +121,7 @@ var Modes = []struct {
 }{
 	{"mapped", func(*store.Options) {}},
 	{"pool", UsePool},
+	{"units", UseUnits},
 }
 
 // UsePool makes the store write through a transient store pool that is often empty, and commit late.
