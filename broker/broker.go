@@ -16,6 +16,7 @@ import (
 
 	"skylark/broker/coldctr"
 	"skylark/broker/conn"
+	"skylark/broker/consumeradmin"
 	"skylark/broker/consumerfilter"
 	"skylark/broker/dedup"
 	"skylark/broker/group"
@@ -90,7 +91,8 @@ type Broker struct {
 	replies      *reply.Pusher
 	requesters   *reply.Requesters // connections that requests came in by
 	locks        *lock.RebalanceLockManager
-	duplicates   *dedup.Windows    // nil without duplicateSuppressionEnable
+	groupAdmin   *consumeradmin.Admin
+	duplicates   *dedup.Windows // nil without duplicateSuppressionEnable
 	readers      *readers
 	cold         *coldctr.Control
 	coldHold     coldHold
@@ -196,6 +198,9 @@ func (b *Broker) makeManagers() (err error) {
 	b.consumers = conn.NewConsumerManager(b.clock, b.log, millis(bc.ChannelExpiredTimeout), conn.Events{
 		Changed: b.membersChanged, Registered: b.subscribed, Gone: b.filters.Unregister, Ghost: b.endGhost})
 	b.producers = conn.NewProducerManager(b.clock)
+	b.groupAdmin = consumeradmin.New(consumeradmin.Options{BrokerName: bc.BrokerName, Store: b.store,
+		Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Consumers: b.consumers, Filters: b.filters,
+		Popped: b.pop.Position, GroupTPS: b.stats.GroupTPS, Clock: b.clock})
 	b.readers = newReaders(8, 1<<16)
 	b.cold = coldctr.New(bc, sc.ColdDataFlowControlEnable, b.clock)
 	b.hold = hold.New(hold.Options{Clock: b.clock, MaxOffset: b.store.MaxOffset})

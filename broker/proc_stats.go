@@ -137,6 +137,7 @@ func (b *Broker) RuntimeInfo() map[string]string {
 		info[x.name+"ThreadPoolQueueHeadWaitTimeMills"] = strconv.FormatInt(x.wait, 10)
 	}
 	b.transactions.RuntimeInfo(info)
+	b.consumerInfo(info)
 	info["EndTransactionQueueSize"] = strconv.Itoa(p.endTransaction.Size())
 	info["EndTransactionThreadPoolQueueCapacity"] = strconv.Itoa(b.cfg.broker.EndTransactionPoolQueueCapacity)
 	return info

@@ -143,6 +143,9 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 	route(&TimerProcessor{b}, p.admin, codec.ReqGetTimerCheckPoint, codec.ReqGetTimerMetrics)
 	route(&RecallMessageProcessor{b}, p.send, codec.ReqRecallMessage)
 	route(&ResetOffsetProcessor{b}, p.admin, codec.ReqInvokeBrokerToResetOffset)
+	route(&ConsumerAdminProcessor{b}, p.admin, codec.ReqInvokeBrokerToGetConsumerStatus, codec.ReqQueryConsumeTimeSpan,
+		codec.ReqQueryCorrectionOffset, codec.ReqCloneGroupOffset, codec.ReqGetBrokerConsumeStats,
+		codec.ReqQueryConsumeQueue, codec.ReqQueryTopicsByConsumer, codec.ReqQuerySubscriptionByConsumer)
 }
 
 // wakeQueue has parked pulls of a queue served now: something but a message concerns them.

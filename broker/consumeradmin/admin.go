@@ -46,6 +46,8 @@ type Options struct {
 	Offsets    *offset.Manager
 	Consumers  *conn.ConsumerManager
 	Filters    *consumerfilter.Manager
+	// Popped is where a group that pops stands in a queue, false if it does not pop there.
+	Popped func(topic, group string, queueID int32) (codec.QueueOffset, bool)
 	// GroupTPS is how many messages of a topic a group gets per second.
 	GroupTPS func(group, topic string) float64
 	Clock    clock.Clock
@@ -68,6 +70,9 @@ func (a *Admin) AddProgress(stats *body.ConsumeStats, groupName, topicName strin
 		end := max(a.o.Store.MaxOffset(topicName, id), 0)
 		at, _ := a.o.Offsets.Query(groupName, topicName, id)
 		pulled, _ := a.o.Offsets.QueryPull(groupName, topicName, id)
+		if next, ok := a.o.Popped(topicName, groupName, id); ok {
+			pulled = max(pulled, next) // its check point may be in memory only
+		}
 		at, pulled = min(at, end), min(pulled, end)
 		o := &body.OffsetWrapper{BrokerOffset: end, ConsumerOffset: at, PullOffset: max(pulled, at)}
 		if at > 0 {

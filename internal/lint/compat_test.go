@@ -46,8 +46,8 @@ func compatTable(t *testing.T) map[int]compatRow {
 }
 
 // callbacks are codes that we send and never serve.
-var callbacks = []int{codec.ReqNotifyConsumerIDsChanged, codec.ReqResetConsumerClientOffset, codec.ReqPushReplyMessageToClient,
-	codec.ReqNotifyMinBrokerIDChange, codec.ReqCheckTransactionState, codec.ReqNotifyBrokerRoleChanged}
+var callbacks = []int{codec.ReqNotifyConsumerIDsChanged, codec.ReqResetConsumerClientOffset,
+	codec.ReqGetConsumerStatusFromClient, codec.ReqPushReplyMessageToClient, codec.ReqNotifyMinBrokerIDChange, codec.ReqCheckTransactionState, codec.ReqNotifyBrokerRoleChanged}
 
 func TestCompatTableSaysWhatIsServed(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)

@@ -13,7 +13,8 @@ import (
 )
 
 // Bind listens on all addresses of o, or on none: the error names the address. Kernel buffer sizes are set on
-// the listening sockets, accepted ones inherit them, as they do keep-alive (keepalive_linux.go). TCP_NODELAY is on, multipath TCP off.
+// the listening sockets, accepted ones inherit them, as they do keep-alive (keepalive_linux.go). TCP_NODELAY is
+// on, multipath TCP off.
 func Bind(o *reactor.Options) ([]net.Listener, error) {
 	var bound []net.Listener
 	for _, addr := range o.Listen {
