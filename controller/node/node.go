@@ -220,12 +220,21 @@ func (n *Node) raftLeads() bool {
 	return s.RaftState == raft.StateLeader && s.Term == n.role.Term
 }
 
-// Resign hands the leadership to a member that is up to date, if there is one.
+// Resign hands the leadership to the member that is least behind, if there is one. Those heard of lately come first, but
+// Raft begins to count anew now and then.
 func (n *Node) Resign() {
-	var best, match uint64
+	var best uint64
+	var bestProgress tracker.Progress
 	n.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if id != RaftID(n.cfg.Self) && pr.RecentActive && (pr.Match > match || pr.Match == match && id < best) {
-			best, match = id, pr.Match
+		if id == RaftID(n.cfg.Self) {
+			return
+		}
+		better := pr.Match > bestProgress.Match
+		if pr.RecentActive != bestProgress.RecentActive {
+			better = pr.RecentActive
+		}
+		if best == 0 || better {
+			best, bestProgress = id, pr
 		}
 	})
 	if n.role.Leader && best != 0 {
