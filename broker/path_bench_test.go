@@ -233,6 +233,8 @@ func TestMessagePathsAllocateNothing(t *testing.T) {
 	// else.
 	f("send", "", 0.1, topic, sendRequest("T", 0, benchProps, data))
 	f("send binary", "", 0.1, topic, binary(sendRequest("T", 0, benchProps, data)))
+	f("send remembered", "duplicateSuppressionEnable=true\nduplicateWindowCount=1\n", 0.1, topic,
+		sendRequest("T", 0, "UNIQ_KEY\x01one", data), sendRequest("T", 0, "UNIQ_KEY\x01two", data))
 	f("send without unique key", "", 0.1, topic, sendRequest("T", 0, "TAGS\x01A", data))
 	f("send forged properties", "", 0.1, topic, sendRequest("T", 0, benchProps+"\x02CLUSTER\x01x", data))
 	f("sends of one turn", "", 0.1, topic, repeat(32, func(i int) *codec.Command {

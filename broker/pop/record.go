@@ -138,7 +138,9 @@ func appendName(b []byte, name string) []byte {
 	return append(append(append(b, '"'), name...), '"', ':')
 }
 
-func appendNumber(b []byte, name string, v int64) []byte { return strconv.AppendInt(appendName(b, name), v, 10) }
+func appendNumber(b []byte, name string, v int64) []byte {
+	return strconv.AppendInt(appendName(b, name), v, 10)
+}
 
 // appendText leaves out an empty text.
 func appendText(b []byte, name, v string) []byte {
