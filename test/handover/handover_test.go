@@ -37,6 +37,7 @@ func TestHandover(t *testing.T) {
 	run("both-ends", true, legs(leg{java53, clean}, leg{skylark, clean}, leg{java53, killedBusy},
 		leg{skylark, killedBusy}, leg{java53, killed}))
 	run("transactions", false, (*relay).transactions)
+	run("filters", false, (*relay).filters)
 	run("pops", false, func(r *relay) {
 		r.pops(leg{java53, clean}, leg{skylark, clean}, leg{java53, killed}, leg{skylark, killed}, leg{java53, clean},
 			leg{skylark, clean})
