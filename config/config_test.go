@@ -262,3 +262,25 @@ func TestAddresses(t *testing.T) {
 		require.Error(t, err, bad)
 	}
 }
+
+// What the program sets runs and is shown, over a file and over changes, and is not saved.
+func TestOverride(t *testing.T) {
+	s := NewBrokerSet()
+	f, err := Parse("brokerName=b1\nnamesrvAddr=10.0.0.1:9876\n", "test.conf")
+	require.NoError(t, err)
+	_, err = s.Load(f)
+	require.NoError(t, err)
+	s.Override("namesrvAddr", "127.0.0.1:1234")
+	s.Override("storePathRootDir", "/data/store")
+	require.Equal(t, "127.0.0.1:1234", s.Broker().NamesrvAddr)
+	require.Equal(t, "/data/store", s.Store().StorePathRootDir)
+	_, err = s.Apply(map[string]string{"traceOn": "false"}, nil)
+	require.NoError(t, err)
+	require.Contains(t, s.Describe(), "\nnamesrvAddr=127.0.0.1:1234\n")
+	require.Contains(t, s.Describe(), "\nstorePathRootDir=/data/store\n")
+	require.Equal(t, "127.0.0.1:1234", s.Broker().NamesrvAddr)
+	require.Contains(t, s.Text(), "namesrvAddr=10.0.0.1:9876")
+	require.NotContains(t, s.Text(), "1234")
+	require.Panics(t, func() { s.Override("noSuchKey", "1") })
+	require.Panics(t, func() { s.Override("listenPort", "many") })
+}

@@ -122,6 +122,21 @@ func (s *Set) Load(f *File) (warnings []Problem, err error) {
 	return warnings, nil
 }
 
+// Override sets a value that the program knows better than any file, such as the name server of a standalone system,
+// after Load and before the server starts. The server runs with it and Describe shows it; Text, which is what is saved,
+// does not have it. An unknown key or a wrong value is a bug of ours.
+func (s *Set) Override(key, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running := s.running.Load().clone()
+	for _, sn := range []snapshot{s.next, running} {
+		if known, want := sn.set(key, value); !known || want != "" {
+			panic(fmt.Sprintf("BUG: config: %s=%s: known %v, %s", key, value, known, want))
+		}
+	}
+	s.publish(running)
+}
+
 // load binds the entries of f.
 func (sn snapshot) load(f *File, rep *report, extra map[string]string) (warnings []Problem) {
 	seen := make(map[string]int)

@@ -46,7 +46,7 @@ func Start(o Options) (*System, error) {
 		return nil, err
 	}
 	s := &System{namesrv: ns}
-	o.Broker.Broker().NamesrvAddr = local(ns.Addr()).String()
+	o.Broker.Override("namesrvAddr", local(ns.Addr()).String())
 	if s.broker, err = broker.New(broker.Options{Config: o.Broker, NewEngine: o.NewEngine, FS: o.FS, Clock: o.Clock,
 		Log: o.Log, Listen: o.BrokerListen}); err == nil {
 		err = s.broker.Start()

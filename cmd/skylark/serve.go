@@ -183,13 +183,13 @@ func runStandalone(args []string) error {
 		return err
 	}
 	if *nsPort != 0 {
-		ns.Server().ListenPort = *nsPort
+		ns.Override("listenPort", strconv.Itoa(*nsPort))
 	}
 	if *nsFile == "" { // what Java leaves off and its samples switch on
-		ns.Namesrv().OrderMessageEnable = true
+		ns.Override("orderMessageEnable", "true")
 	}
 	if f.file == "" {
-		set.Broker().EnablePropertyFilter = true
+		set.Override("enablePropertyFilter", "true")
 	}
 	if err := settleStandalone(set, ns, *data, *host); err != nil {
 		return err
@@ -215,21 +215,21 @@ func settleStandalone(set, ns *config.Set, data, host string) error {
 		return err
 	}
 	defaults := config.NewBrokerSet().Store()
-	if st := set.Store(); st.StorePathRootDir == defaults.StorePathRootDir {
-		st.StorePathRootDir = filepath.Join(dir, "store")
+	if set.Store().StorePathRootDir == defaults.StorePathRootDir {
+		set.Override("storePathRootDir", filepath.Join(dir, "store"))
 	}
 	nsDefaults := config.NewNamesrvSet().Namesrv()
-	if n := ns.Namesrv(); n.KvConfigPath == nsDefaults.KvConfigPath {
-		n.KvConfigPath = filepath.Join(dir, "namesrv", "kvConfig.json")
+	if ns.Namesrv().KvConfigPath == nsDefaults.KvConfigPath {
+		ns.Override("kvConfigPath", filepath.Join(dir, "namesrv", "kvConfig.json"))
 	}
 	if n := ns.Namesrv(); n.ConfigStorePath == nsDefaults.ConfigStorePath || n.ConfigStorePath == "defaults" {
-		n.ConfigStorePath = filepath.Join(dir, "namesrv", "namesrv.properties")
+		ns.Override("configStorePath", filepath.Join(dir, "namesrv", "namesrv.properties"))
 	}
-	switch bc := set.Broker(); {
+	switch {
 	case host != "":
-		set.Own().AdvertiseAddr = net.JoinHostPort(host, strconv.Itoa(set.Server().ListenPort))
-	case bc.BrokerIP1 == "" && set.Own().AdvertiseAddr == "":
-		bc.BrokerIP1 = "127.0.0.1"
+		set.Override("advertiseAddr", net.JoinHostPort(host, strconv.Itoa(set.Server().ListenPort)))
+	case set.Broker().BrokerIP1 == "" && set.Own().AdvertiseAddr == "":
+		set.Override("brokerIP1", "127.0.0.1")
 	}
 	return nil
 }
