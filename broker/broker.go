@@ -151,7 +151,7 @@ func New(o Options) (*Broker, error) {
 	b.makePools()
 	b.registerRoutes()
 	b.registrar = newRegistrar(b)
-	b.topics.OnChange(b.registrar.topicsChanged)
+	b.topics.OnChange(b.topicsChanged)
 	return b, nil
 }
 

@@ -280,4 +280,18 @@ func TestUnequalSubscriptions(t *testing.T) {
 	b.mustCall(codec.ReqGetConsumerConnectionList, &codec.ConsumerGroupRequestHeader{ConsumerGroup: "g"}, &table)
 	require.Len(t, table.ConnectionSet, 2)
 	require.Len(t, table.SubscriptionTable, 1)
+	conflict := "clients c1 [A TAG *] and c2 [B TAG *]"
+	require.Equal(t, conflict, table.SubscriptionConflict)
+	require.Equal(t, "*  (MEMBERS SUBSCRIBE DIFFERENTLY: "+conflict+")", table.SubscriptionTable["B"].SubString,
+		"seen by who looks with mqadmin")
+	info := b.RuntimeInfo()
+	require.Equal(t, []string{conflict, "1", "1"}, []string{info["subscriptionConflict_g"], info["subscriptionConflicts"],
+		info["subscriptionConflictsTotal"]})
+	other.Conn.Close()
+	b.eventually(func() bool { return b.consumers.Get("g").Conflict() == "" })
+	b.beat("c1", consumer(t, "g", rounds, "A *"))
+	require.Contains(t, b.log.String(), "members of a group subscribe the same again")
+	table = body.ConsumerConnection{}
+	b.mustCall(codec.ReqGetConsumerConnectionList, &codec.ConsumerGroupRequestHeader{ConsumerGroup: "g"}, &table)
+	require.Equal(t, "*", table.SubscriptionTable["A"].SubString)
 }

@@ -57,9 +57,14 @@ func (p *ConnectionProcessor) consumerConnections(r *rpc.Request) {
 	}
 	typ, from := cg.Type()
 	answer := &body.ConsumerConnection{ConnectionSet: connections(cg.Clients()), ConsumeType: typ,
-		ConsumeFromWhere: from, MessageModel: cg.Model(), SubscriptionTable: map[string]*body.SubscriptionData{}}
+		ConsumeFromWhere: from, MessageModel: cg.Model(), SubscriptionConflict: cg.Conflict(),
+		SubscriptionTable: map[string]*body.SubscriptionData{}}
 	for t, s := range cg.Subscriptions() {
 		d := s.Data
+		if answer.SubscriptionConflict != "" && t != codec.RetryTopic(h.ConsumerGroup) {
+			// mqadmin and the dashboard print this text and do nothing else with it
+			d.SubString += "  (MEMBERS SUBSCRIBE DIFFERENTLY: " + answer.SubscriptionConflict + ")"
+		}
 		answer.SubscriptionTable[t] = &d
 	}
 	p.b.replyJSON(r, answer)

@@ -69,6 +69,10 @@ func (p *GroupProcessor) delete(r *rpc.Request) {
 	}
 	if h.RemovesOffsets() {
 		b.offsets.DeleteGroup(h.GroupName)
+		if err := b.offsets.Persist(); err != nil {
+			r.ReplyError(codec.RespSystemError, err.Error())
+			return
+		}
 		b.pop.Forget(func(_, group string) bool { return group == h.GroupName })
 	}
 	if b.cfg.broker.AutoDeleteUnusedStats {

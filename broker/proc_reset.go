@@ -61,6 +61,10 @@ func (p *ResetOffsetProcessor) inBroker(r *rpc.Request, h *codec.ResetOffsetRequ
 		}
 		b.wakeQueue(q)
 	}
+	if err := b.offsets.Persist(); err != nil {
+		b.replyError(r, err)
+		return
+	}
 	b.log.Info("offsets reset", "group", h.Group, "topic", t.Name, "queues", len(table), "timestamp",
 		h.Timestamp)
 	b.replyJSON(r, &body.ResetOffsetBody{OffsetTable: table})

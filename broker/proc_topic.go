@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"skylark/broker/stats"
+	"skylark/broker/topic"
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/reactor/rpc"
@@ -127,11 +128,26 @@ func (p *TopicProcessor) delete(r *rpc.Request) {
 			b.stats.DeleteTopic(name)
 		}
 	}
+	errs = append(errs, b.offsets.Persist()) // else a crash brings them back, for a topic made anew
 	if err := errors.Join(errs...); err != nil {
 		r.ReplyError(codec.RespSystemError, err.Error())
 		return
 	}
 	r.OK()
+}
+
+// topicsChanged is called for topics that were made or changed. One without any message has no progress: what is
+// left over from a topic of that name is forgotten. Parked pulls are answered: they may ask for a queue that the
+// topic does not have any more.
+func (b *Broker) topicsChanged(changed []*topic.Topic) {
+	for _, t := range changed {
+		if len(b.store.Queues(t.Name)) == 0 && b.offsets.HasProgress(t.Name) {
+			b.log.Warn("consumer offsets of a former topic are forgotten", "topic", t.Name)
+			b.offsets.DeleteTopic(t.Name)
+		}
+		b.hold.WakeTopic(t.Name)
+	}
+	b.registrar.topicsChanged(changed)
 }
 
 // withRetryTopics are a topic and what its groups have as POP retry topics of it.

@@ -57,10 +57,22 @@ func (q *pull) park() bool {
 		hp.release()
 		return false
 	}
+	if !b.mayHold(q, key) {
+		b.hold.WakeQueue(key)
+	}
 	if q.mayWait { // in a pool: the connection may have ended since the request came
 		b.forgetIfClosed(q.conn)
 	}
 	return true
+}
+
+// mayHold asks once more what serve has asked before it found nothing: the answer may have changed before the pull
+// was parked, and who changed it has woken only those that were parked by then.
+func (b *Broker) mayHold(q *pull, key hold.Key) bool {
+	if b.offsets.HasReset(key.Topic, q.group.Name, key.QueueID) {
+		return false
+	}
+	return b.topics.Get(key.Topic) == q.topic
 }
 
 // keep is the request in memory of its own.

@@ -8,6 +8,11 @@
 // past the wanted offset; Arrived runs after the queue has grown and looks at the table under the same lock.
 // So one of the two always sees the other.
 //
+// The same holds for everything else after which a waiter would wait for what cannot come, or does not concern it
+// any more: a deleted topic (the end of its queues is 0 then, which Park sees; or WakeTopic finds the waiter), a
+// reset offset, a queue that is taken from the topic (the caller asks again after Park, and WakeQueue is called after
+// the change).
+//
 // # Cost
 //
 // A message that nobody waits for costs one atomic load. A wake-up runs in the goroutine that reports the

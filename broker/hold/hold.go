@@ -123,8 +123,8 @@ func (s *PullRequestHoldService) Park(key Key, conn uint64, deadline int64, w Wa
 		return false
 	}
 	s.startTimer()
-	if s.o.MaxOffset(key.Topic, key.QueueID) > want && s.take(sh, key, e.id) {
-		w.Wake()
+	if s.o.MaxOffset(key.Topic, key.QueueID) != want && s.take(sh, key, e.id) {
+		w.Wake() // a message came in between, or the queue was deleted and begins anew
 	}
 	return true
 }

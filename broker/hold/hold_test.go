@@ -44,11 +44,13 @@ func newService(maxOffset func(string, int32) codec.QueueOffset) *PullRequestHol
 
 func TestWakeByQueueOffsetAndTags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(nil)
+		end := codec.QueueOffset(0)
+		s := newService(func(string, int32) codec.QueueOffset { return end })
 		defer s.Close()
 		any, tagged, later := &waiter{}, &waiter{tags: 7}, &waiter{want: 3}
 		deadline := time.Now().Add(time.Minute).UnixMilli()
 		for _, w := range []*waiter{any, tagged, later} {
+			end = w.want // three messages are in the queue when later comes, and not reported yet
 			require.True(t, s.Park(Key{"T", 1}, 1, deadline, w))
 		}
 		s.Arrived("T", 0, 0, 7, nil) // another queue
@@ -62,6 +64,21 @@ func TestWakeByQueueOffsetAndTags(t *testing.T) {
 		require.EqualValues(t, 1, later.woken.Load())
 		require.Zero(t, s.Parked())
 	})
+}
+
+// Who waits beyond the end of a queue, or before it, waits for nothing: the queue has changed since it was looked at.
+func TestNobodyWaitsElsewhereThanAtTheEnd(t *testing.T) {
+	s := newService(func(string, int32) codec.QueueOffset { return 5 })
+	defer s.Close()
+	f := func(at codec.QueueOffset, woken int32) {
+		t.Helper()
+		w := &waiter{want: at}
+		require.True(t, s.Park(Key{"T", 0}, 1, never, w))
+		require.Equal(t, woken, w.woken.Load())
+	}
+	f(4, 1)
+	f(6, 1)
+	f(5, 0)
 }
 
 func TestDeadlineExpiresOnceAndOnTime(t *testing.T) {

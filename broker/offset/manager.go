@@ -262,6 +262,17 @@ func (m *Manager) GroupsOf(topic string) (out []string) {
 	return out
 }
 
+// HasProgress tells whether any group has come further than the begin of a queue of a topic.
+func (m *Manager) HasProgress(topic string) (any bool) {
+	for _, t := range *m.groups.Load() {
+		(*t.table.Load())[topic].each(func(_ int32, at codec.QueueOffset) { any = any || at > 0 })
+		if any {
+			return true
+		}
+	}
+	return false
+}
+
 // Clone gives dest the offsets of src in a topic instead of its own (request code 314); resets of dest that wait
 // are void. Without any offset of src nothing changes. The error is ErrLimit.
 func (m *Manager) Clone(src, dest, topic string) error {

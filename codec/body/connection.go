@@ -12,11 +12,13 @@ type Connection struct {
 
 // ConsumerConnection answers GET_CONSUMER_CONNECTION_LIST (203).
 type ConsumerConnection struct {
-	ConnectionSet     []*Connection                `json:"connectionSet"`
-	ConsumeFromWhere  ConsumeFromWhere             `json:"consumeFromWhere,omitnull"`
-	ConsumeType       ConsumeType                  `json:"consumeType,omitnull"`
-	MessageModel      MessageModel                 `json:"messageModel,omitnull"`
-	SubscriptionTable map[string]*SubscriptionData `json:"subscriptionTable"` // by topic
+	ConnectionSet    []*Connection    `json:"connectionSet"`
+	ConsumeFromWhere ConsumeFromWhere `json:"consumeFromWhere,omitnull"`
+	ConsumeType      ConsumeType      `json:"consumeType,omitnull"`
+	MessageModel     MessageModel     `json:"messageModel,omitnull"`
+	// SubscriptionConflict names two members that subscribe differently; Java knows no such field and passes it over.
+	SubscriptionConflict string                       `json:"subscriptionConflict,omitnull"`
+	SubscriptionTable    map[string]*SubscriptionData `json:"subscriptionTable"` // by topic
 }
 
 // ProducerConnection answers GET_PRODUCER_CONNECTION_LIST (204).
