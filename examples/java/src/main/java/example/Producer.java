@@ -16,12 +16,15 @@ public final class Producer {
         DefaultMQProducer producer = new DefaultMQProducer("example-producer");
         producer.setNamesrvAddr(System.getProperty("namesrv", "127.0.0.1:9876"));
         producer.start();
-        SendResult last = null;
-        for (int i = 0; i < COUNT; i++) {
-            byte[] body = ("message " + i).getBytes(StandardCharsets.UTF_8);
-            last = producer.send(new Message("example", "TagA", "key-" + i, body));
+        try {
+            SendResult last = null;
+            for (int i = 0; i < COUNT; i++) {
+                byte[] body = ("message " + i).getBytes(StandardCharsets.UTF_8);
+                last = producer.send(new Message("example", "TagA", "key-" + i, body));
+            }
+            System.out.println("sent " + COUNT + " messages, the last: " + last);
+        } finally {
+            producer.shutdown(); // its threads would keep the process alive after an exception
         }
-        System.out.println("sent " + COUNT + " messages, the last: " + last);
-        producer.shutdown();
     }
 }
