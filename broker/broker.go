@@ -420,6 +420,7 @@ func (b *Broker) closeServices() error {
 	b.pop.Close()
 	b.closeTimer()
 	err := b.store.Close()
-	return errors.Join(err, b.schedule.Save(), b.saveTimer(), b.transactions.Save(), b.pop.Save(),
+	err = errors.Join(err, b.schedule.Save(), b.saveTimer(), b.transactions.Save(), b.pop.Save(),
 		b.offsets.Persist(), b.filters.Persist())
+	return errors.Join(err, b.pop.EndProgress(err == nil))
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"skylark/codec"
+	"skylark/internal/vfs"
 )
 
 // modelMessage is what the model knows of a message.
@@ -17,7 +19,7 @@ type modelMessage struct {
 	acked   bool
 	until   int64 // ms, invisible before it; 0: never popped
 	returns int32
-	// repeats: a kill may have taken back what the broker said of it.
+	// repeats: a kill may have taken back what the broker said of it, because it was in memory only.
 	repeats bool
 }
 
@@ -29,17 +31,23 @@ type popModel struct {
 	held  []popped // receipts that are good, if their time is not over
 	used  []popped // receipts that are not
 	since int64    // ms, when the broker started
+	// merge: acks may be in memory only.
+	merge bool
+	// sync: what is answered is on the disk.
+	sync bool
 }
 
 // TestPopModel runs random sends, pops, acks, changes, pauses, stops and kills. No message comes while it is invisible,
-// none that was acknowledged comes at all, the rest does; receipts are good once and in time. A kill alone may repeat.
+// none that was acknowledged comes at all, the rest does; receipts are good once and in time. Only what was merged in
+// memory may come again after a kill.
 func TestPopModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &popModel{t: t, all: map[string]*modelMessage{}}
-			m.b = startPopBroker(t, rapid.SampledFrom([]string{"", "enableRetryTopicV2=true\n",
+			conf := rapid.SampledFrom([]string{"", "enableRetryTopicV2=true\n",
 				"enablePopBufferMerge=true\npopCkStayBufferTime=1500\npopCkStayBufferTimeOut=400\n",
-				"flushDiskType=SYNC_FLUSH\npopFromRetryProbability=50\n"}).Draw(rt, "conf"))
+				"flushDiskType=SYNC_FLUSH\npopFromRetryProbability=50\n"}).Draw(rt, "conf")
+			m.b, m.merge, m.sync = startPopBroker(t, conf), strings.Contains(conf, "Merge"), strings.Contains(conf, "SYNC")
 			m.since = time.Now().UnixMilli()
 			m.b.createTopic("T", 3, codec.PermRead|codec.PermWrite)
 			for range rapid.IntRange(1, 25).Draw(rt, "ops") {
@@ -57,7 +65,7 @@ func (m *popModel) step(rt *rapid.T) {
 		return time.Duration(rapid.IntRange(1, most*10).Draw(rt, name)) * 100 * time.Millisecond
 	}
 	op := rapid.SampledFrom([]string{"send", "pop", "pop", "ack", "ack", "ack", "change", "used", "pause", "stop",
-		"kill"}).Draw(rt, "op")
+		"kill", "power"}).Draw(rt, "op")
 	switch {
 	case op == "send":
 		for range rapid.IntRange(1, 6).Draw(rt, "messages") {
@@ -88,9 +96,26 @@ func (m *popModel) step(rt *rapid.T) {
 		m.b = m.b.kill()
 		m.started()
 		for _, msg := range m.all {
+			msg.repeats = msg.repeats || m.merge
+		}
+	case op == "power" && m.sync: // check points need not be on the disk, what is sent and acknowledged is
+		time.Sleep(seconds("before", 6))
+		m.b = m.b.powerCut(rapid.Uint64().Draw(rt, "cut"))
+		m.started()
+		for _, msg := range m.all {
 			msg.repeats = true
 		}
 	}
+}
+
+// powerCut opens what a power cut leaves.
+func (b *testBroker) powerCut(seed uint64) *testBroker {
+	b.t.Helper()
+	s := b.s
+	s.fs = s.fs.(*vfs.MemFS).CrashClone(seed)
+	b.peer.Close()
+	b.stop()
+	return start(b.t, s)
 }
 
 func (m *popModel) started() {

@@ -18,7 +18,9 @@ const maxOpenPops = 1 << 20
 func (b *Broker) makePop(configDir string) error {
 	bc := b.cfg.broker
 	b.pop = pop.New(pop.Options{Store: b.store, Offsets: b.offsets, FS: b.o.FS,
-		OrderFile: path.Join(configDir, "consumerOrderInfo.json"), Cluster: bc.BrokerClusterName,
+		OrderFile:    path.Join(configDir, "consumerOrderInfo.json"),
+		ProgressFile: path.Join(configDir, "popProgress"), OffsetFile: path.Join(configDir, "consumerOffset.json"),
+		Cluster:    bc.BrokerClusterName,
 		BrokerName: bc.BrokerName, Clock: b.clock, Log: b.o.Log.With("part", "pop"), ReviveQueues: bc.ReviveQueueNum,
 		StoreHost: func() netip.AddrPort { return b.storeHost }, Settings: b.popSettings, Timed: b.rewriteTimed,
 		TimerIdle: b.timerIdle, TopicQueues: b.readableQueues, RetryLimit: b.retryLimit, MakeTopic: b.makePopTopic,

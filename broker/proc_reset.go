@@ -59,6 +59,7 @@ func (p *ResetOffsetProcessor) inBroker(r *rpc.Request, h *codec.ResetOffsetRequ
 			b.replyError(r, err)
 			return
 		}
+		b.pop.Moved(q.Topic, h.Group, q.QueueID, at)
 		b.wakeQueue(q)
 	}
 	if err := b.offsets.Persist(); err != nil {

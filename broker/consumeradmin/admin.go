@@ -85,10 +85,10 @@ func (a *Admin) AddProgress(stats *body.ConsumeStats, groupName, topicName strin
 
 // Subscribes tells whether a topic belongs to what a group consumes now: an offline group consumes all it has
 // offsets in, of an online one a topic that it does not subscribe any more is left out, since its lag would grow
-// for ever.
+// for ever. What its pops ask for counts too.
 func (a *Admin) Subscribes(groupName, topicName string) bool {
 	cg := a.o.Consumers.Get(groupName)
-	return cg == nil || len(cg.Subscriptions()) == 0 || cg.Subscription([]byte(topicName)) != nil
+	return cg == nil || len(cg.Subscriptions()) == 0 || a.o.Consumers.Find(groupName, topicName) != nil
 }
 
 // BrokerConsumeStats is the progress of all groups (317), by name; of ordered topics only if asked so. brokerAddr
@@ -234,16 +234,14 @@ func (a *Admin) describe(answer *body.QueryConsumeQueueResponseBody, groupName, 
 	}
 }
 
-// Subscription is what an online group subscribes of a topic (345), nil when it does not.
+// Subscription is what an online group subscribes of a topic, or what its last pops asked for (345); nil when there is
+// neither.
 func (a *Admin) Subscription(groupName, topicName string) *body.SubscriptionData {
-	cg := a.o.Consumers.Get(groupName)
-	if cg == nil {
-		return nil
-	}
-	s := cg.Subscription([]byte(topicName))
+	s := a.o.Consumers.Find(groupName, topicName)
 	if s == nil {
 		return nil
 	}
 	d := s.Data
+	d.Topic = topicName // the one of a pop names none
 	return &d
 }

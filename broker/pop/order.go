@@ -93,13 +93,12 @@ func (t *orderTable) init(s *Service) {
 
 func tableKey(k queueKey) string { return k.topic + codec.TopicGroupSeparator + k.group }
 
-// Load reads the order information.
-func (s *Service) Load() error {
+// load reads the file.
+func (t *orderTable) load() error {
 	var f orderFile
-	if _, err := persist.Load(s.o.FS, s.o.OrderFile, &f, s.o.Log); err != nil {
+	if _, err := persist.Load(t.s.o.FS, t.s.o.OrderFile, &f, t.s.o.Log); err != nil {
 		return err
 	}
-	t := &s.order
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name, queues := range f.Table {

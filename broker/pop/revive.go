@@ -65,6 +65,7 @@ type reviving struct {
 	at    codec.QueueOffset // in the revive queue
 	acked uint32            // by ack records, and what was returned
 	done  bool
+	gave  bool // messages were returned
 }
 
 func (r *ReviveService) init(s *Service) {
@@ -109,6 +110,7 @@ func (r *ReviveService) run() {
 
 func (r *ReviveService) turn() {
 	s := r.s
+	s.progress.touch(s.o.Clock.Millis())
 	s.flushBuffer(false)
 	s.advanceAll()
 	now := s.o.Clock.Now()
@@ -160,12 +162,18 @@ func (r *ReviveService) reviveQueue(q *reviveQueue) (behind int64) {
 	tail := r.read(q)
 	now := r.s.o.Clock.Millis()
 	idle := tail && r.s.o.TimerIdle()
+	first := true // all before are done with
 	for _, c := range q.cks {
 		if !c.done {
 			r.judge(q, c, now, idle)
 		}
-		if !c.done {
+		switch {
+		case !c.done:
+			first = false
 			behind = max(behind, now-c.ck.PopTime-c.ck.Invisible)
+		case first && c.gave: // a broker that is killed now must not give it again
+			r.commitTo(q, c.at)
+			c.gave = false
 		}
 	}
 	r.commit(q)
@@ -230,7 +238,7 @@ func (r *ReviveService) take(q *reviveQueue, rec *codec.Record) error {
 		if len(c.ck.Diffs) > 0 && len(c.ck.Diffs) < int(c.ck.Num) {
 			return fmt.Errorf("pop: check point of %d messages has %d offsets", c.ck.Num, len(c.ck.Diffs))
 		}
-		c.acked = uint32(c.ck.BitMap) & c.ck.all()
+		c.acked = (uint32(c.ck.BitMap) | r.s.returnedBefore[checkPointAt{q.id, c.at}]) & c.ck.all()
 		q.cks = append(q.cks, c)
 		q.byKey[c.ck.key()] = c
 	case tagAck, tagBatchAck:
@@ -306,6 +314,8 @@ func (r *ReviveService) revive(q *reviveQueue, c *reviving) bool {
 			}
 		}
 		c.acked |= 1 << i
+		c.gave = true
+		s.progress.returned(checkPointAt{q.id, c.at}, i, s.lastPut.Load())
 	}
 	return true
 }
@@ -383,7 +393,7 @@ func (r *ReviveService) rePut(ck *CheckPoint, at codec.QueueOffset, reviveQID in
 
 // commit moves the revive offset over what is done.
 func (r *ReviveService) commit(q *reviveQueue) {
-	s, n := r.s, 0
+	n := 0
 	for ; n < len(q.cks) && q.cks[n].done; n++ {
 		if k := q.cks[n].ck.key(); q.byKey[k] == q.cks[n] {
 			delete(q.byKey, k)
@@ -396,9 +406,13 @@ func (r *ReviveService) commit(q *reviveQueue) {
 	if rest > 0 {
 		at = q.cks[0].at - 1
 	}
+	r.commitTo(q, at)
+}
+
+func (r *ReviveService) commitTo(q *reviveQueue, at codec.QueueOffset) {
 	if at <= q.committed || at < 0 {
 		return
 	}
 	q.committed = at
-	s.commit(&queue{queueKey: queueKey{s.reviveTopic, codec.ReviveGroup, q.id}}, at)
+	r.s.commit(&queue{queueKey: queueKey{r.s.reviveTopic, codec.ReviveGroup, q.id}}, at)
 }

@@ -1,6 +1,7 @@
 package pop
 
 import (
+	"errors"
 	"log/slog"
 	"math/bits"
 	"net/netip"
@@ -24,6 +25,7 @@ type Store interface {
 	MinOffset(topic string, queueID int32) codec.QueueOffset
 	MaxOffset(topic string, queueID int32) codec.QueueOffset
 	CheckInMemory(topic string, queueID int32, q codec.QueueOffset) bool
+	MaxPhyOffset() codec.PhyOffset
 }
 
 // Settings are the keys of the broker's configuration that may change at run time; for their meaning see
@@ -48,14 +50,16 @@ type Settings struct {
 
 // Options of the service. All are set.
 type Options struct {
-	Store      Store
-	Offsets    *offset.Manager
-	FS         vfs.FS
-	OrderFile  string // config/consumerOrderInfo.json
-	Cluster    string
-	BrokerName string
-	Clock      clock.Clock
-	Log        *slog.Logger
+	Store     Store
+	Offsets   *offset.Manager
+	FS        vfs.FS
+	OrderFile string // config/consumerOrderInfo.json
+	// ProgressFile repeats the offsets of POP for the case of a crash, see progress.go; OffsetFile is consumerOffset.json.
+	ProgressFile, OffsetFile string
+	Cluster                  string
+	BrokerName               string
+	Clock                    clock.Clock
+	Log                      *slog.Logger
 	// ReviveQueues is reviveQueueNum.
 	ReviveQueues int
 	StoreHost    func() netip.AddrPort
@@ -86,6 +90,12 @@ type Service struct {
 	order       orderTable
 	polling     Polling
 	revive      ReviveService
+	progress    progress
+	restored    []progressEntry // by Load, until Start
+	// returnedBefore are messages of check points that the revive offset had not passed when a broker was killed: by Load,
+	// then the revive service's.
+	returnedBefore map[checkPointAt]uint32
+	ring           []returnedMessage // what they were read from, until Start
 
 	mu     sync.Mutex
 	queues map[queueKey]*queue
@@ -97,6 +107,7 @@ type Service struct {
 func New(o Options) *Service {
 	s := &Service{o: o, reviveTopic: codec.ReviveTopic(o.Cluster), started: o.Clock.Millis(),
 		queues: map[queueKey]*queue{}, active: map[*queue]struct{}{}}
+	s.progress = progress{fs: o.FS, path: o.ProgressFile, log: o.Log}
 	s.ledger.table = map[key]*open{}
 	s.order.init(s)
 	s.polling.init(o.Clock, o.Settings)
@@ -104,8 +115,60 @@ func New(o Options) *Service {
 	return s
 }
 
+// Load reads the order information, and the offsets that a crash has kept out of consumerOffset.json.
+func (s *Service) Load() error { return errors.Join(s.order.load(), s.loadProgress()) }
+
+// loadProgress takes over what a broker that was killed has left.
+func (s *Service) loadProgress() error {
+	s.lastPut.Store(int64(s.o.Store.MaxPhyOffset()))
+	entries, ring, err := readProgress(s.o.FS, s.o.ProgressFile, s.o.OffsetFile)
+	if err != nil {
+		s.o.Log.Warn("offsets of before a crash left out, messages may come again", "error", err)
+		return nil
+	}
+	for _, e := range entries {
+		now, ok := s.o.Offsets.Query(e.group, e.topic, e.queueID)
+		if e.log > s.lastPut.Load() || ok && int64(now) >= e.next {
+			continue
+		}
+		s.commit(&queue{queueKey: e.queueKey}, codec.QueueOffset(e.next))
+		s.restored = append(s.restored, e)
+	}
+	s.returnedBefore = map[checkPointAt]uint32{}
+	for _, m := range ring {
+		ck, message := m.at()
+		now, ok := s.o.Offsets.Query(codec.ReviveGroup, s.reviveTopic, ck.queueID)
+		if m.log > s.lastPut.Load() || ok && ck.offset <= now {
+			continue
+		}
+		s.returnedBefore[ck] |= 1 << message
+		s.ring = append(s.ring, m)
+	}
+	if len(s.restored)+len(s.ring) > 0 {
+		s.o.Log.Info("offsets of before a crash taken over", "queues", len(s.restored), "of", len(entries),
+			"returnedMessages", len(s.ring))
+	}
+	return nil
+}
+
+// EndProgress drops what a crash would need, when consumerOffset.json has been written after Save.
+func (s *Service) EndProgress(saved bool) error { return s.progress.close(saved) }
+
+// Moved tells that an operator has set a group's offset.
+func (s *Service) Moved(topic, group string, queueID int32, at codec.QueueOffset) {
+	s.progress.move(queueKey{topic, group, queueID}, at, s.lastPut.Load())
+}
+
 // Start begins to return messages.
 func (s *Service) Start() {
+	s.progress.open(s.o.Clock.Millis())
+	for _, e := range s.restored { // this run may be killed before they are in consumerOffset.json
+		s.progress.set(e.queueKey, codec.QueueOffset(e.next), e.log)
+	}
+	for _, m := range s.ring {
+		s.progress.put(m)
+	}
+	s.restored, s.ring = nil, nil
 	s.order.start()
 	s.revive.start()
 }
@@ -238,7 +301,9 @@ func (s *Service) LastPut() codec.PhyOffset { return codec.PhyOffset(s.lastPut.L
 func (s *Service) commit(q *queue, at codec.QueueOffset) {
 	if err := s.o.Offsets.Commit(netip.AddrPort{}, q.group, q.topic, q.queueID, at); err != nil {
 		s.o.Log.Warn("consumer offset not taken", "group", q.group, "topic", q.topic, "error", err)
+		return
 	}
+	s.progress.set(q.queueKey, at, s.lastPut.Load())
 }
 
 // Forget drops the positions and the order information of what was deleted, and has those who wait for it answered.
@@ -258,6 +323,7 @@ func (s *Service) Forget(match func(topic, group string) bool) {
 		q.mu.Unlock()
 		s.order.clear(q.queueKey)
 	}
+	s.progress.drop(match)
 	for _, w := range s.polling.collect(func(w *Waiter) bool { return match(w.Topic, w.Group) }) {
 		w.Fire(false)
 	}

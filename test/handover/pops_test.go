@@ -21,10 +21,11 @@ const (
 	groupPop  = "GID_handover_pop"
 	topicFifo = "HandoverFifo"
 	groupFifo = "GID_handover_fifo"
-	// popHidden outlives a life and the stop of a Java broker.
-	popHidden = 70 * time.Second
-	// popSoon is over before the next broker is up, or soon after.
-	popSoon = 3 * time.Second
+	// popHidden outlives the relay.
+	popHidden = 10 * time.Minute
+	// popSoon is over soon after a Java broker has taken over from one that stops or dies at once. Not before: the timer of
+	// Java gives out what is overdue at its start in any order, acks before their check points, and forgets them.
+	popSoon = 12 * time.Second
 	// popBack is how long a message may take to come back.
 	popBack = 60 * time.Second
 	// fifoCount are the messages of an orderly pop.
@@ -172,14 +173,22 @@ func (c *popClient) change(group string, m popped, invisible time.Duration) popp
 	return m
 }
 
+// until tries again and again; f takes its time.
+func (c *popClient) until(limit time.Duration, what string, f func() bool) {
+	c.r.t.Helper()
+	for end := time.Now().Add(limit); !f(); {
+		require.True(c.r.t, time.Now().Before(end), "%s: %s did not come in %v", c.l, what, limit)
+	}
+}
+
 // popAll pops what was sent under a kind, all n of it.
 func (c *popClient) popAll(topic, group, kind string, n int, invisible time.Duration, order bool) (out []popped) {
 	c.r.t.Helper()
 	c.send(topic, kind, n)
-	require.Eventually(c.r.t, func() bool {
+	c.until(20*time.Second, kind, func() bool {
 		out = append(out, c.pop(topic, group, n-len(out), invisible, order)...)
 		return len(out) == n
-	}, 20*time.Second, 10*time.Millisecond, "%s: %s", c.l, kind)
+	})
 	for i, m := range out {
 		require.Equal(c.r.t, fmt.Sprintf("%d-%s-%d", c.l.number, kind, i), m.name, "%s", c.l)
 		require.Zero(c.r.t, m.reconsume)
@@ -219,14 +228,14 @@ func (c *popClient) write() (back []string, held []popped) {
 func (c *popClient) awaitBack(want []string) {
 	c.r.t.Helper()
 	var got []string
-	require.Eventually(c.r.t, func() bool {
+	c.until(popBack, fmt.Sprint(want), func() bool {
 		for _, m := range c.pop(topicPop, groupPop, 32, popHidden, false) {
 			require.EqualValues(c.r.t, 1, m.reconsume, "%s: %s", c.l, m.name)
 			got = append(got, m.name)
 			c.ack(topicPop, groupPop, m)
 		}
 		return len(got) >= len(want)
-	}, popBack, 10*time.Millisecond, "%s: %v have to come back", c.l, want)
+	})
 	slices.Sort(got)
 	slices.Sort(want)
 	require.Equal(c.r.t, want, got, "%s", c.l)
@@ -238,7 +247,7 @@ func (c *popClient) writeOrder() (next []string) {
 	got := c.popAll(topicFifo, groupFifo, "fifo", fifoCount, popSoon, true)
 	c.ack(topicFifo, groupFifo, got[0])
 	c.ack(topicFifo, groupFifo, got[fifoCount-1])
-	c.change(groupFifo, got[1], 2*popSoon)
+	c.change(groupFifo, got[1], popSoon)
 	require.Empty(c.r.t, c.pop(topicFifo, groupFifo, 32, popSoon, true), "%s: the queue is blocked", c.l)
 	for _, m := range got[1:] {
 		next = append(next, m.name)
@@ -253,10 +262,10 @@ func (c *popClient) awaitOrder(want []string) {
 		return
 	}
 	var got []popped
-	require.Eventually(c.r.t, func() bool {
+	c.until(popBack, fmt.Sprint(want), func() bool {
 		got = c.pop(topicFifo, groupFifo, 32, popHidden, true)
 		return len(got) > 0
-	}, popBack, 10*time.Millisecond, "%s: %v", c.l, want)
+	})
 	var names []string
 	for _, m := range got {
 		names = append(names, m.name)
@@ -270,7 +279,8 @@ func (c *popClient) awaitOffsets() {
 	c.r.t.Helper()
 	revive := codec.ReviveTopic(c.r.d.props["brokerClusterName"])
 	retry := codec.PopRetryTopicV1(topicPop, groupPop)
-	require.Eventually(c.r.t, func() bool {
+	c.until(30*time.Second, "offsets on the disk", func() bool {
+		<-time.After(100 * time.Millisecond)
 		var file body.ConsumerOffsetSerializeWrapper
 		c.r.decodeConfig("consumerOffset.json", &file)
 		same := func(group, topic string, id int32) bool {
@@ -284,7 +294,7 @@ func (c *popClient) awaitOffsets() {
 			}
 		}
 		return same(groupPop, topicPop, 0) && same(groupPop, retry, 0) && same(groupFifo, topicFifo, 0) && c.orderWritten()
-	}, 30*time.Second, 100*time.Millisecond, "%s: offsets on the disk", c.l)
+	})
 }
 
 // orderWritten tells that the orderly pop of this life is on the disk, with its two acks.
