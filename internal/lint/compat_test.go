@@ -47,7 +47,8 @@ func compatTable(t *testing.T) map[int]compatRow {
 
 // callbacks are codes that we send and never serve.
 var callbacks = []int{codec.ReqNotifyConsumerIDsChanged, codec.ReqResetConsumerClientOffset,
-	codec.ReqGetConsumerStatusFromClient, codec.ReqPushReplyMessageToClient, codec.ReqNotifyMinBrokerIDChange, codec.ReqCheckTransactionState, codec.ReqNotifyBrokerRoleChanged}
+	codec.ReqGetConsumerStatusFromClient, codec.ReqPushReplyMessageToClient, codec.ReqNotifyMinBrokerIDChange,
+	codec.ReqCheckTransactionState, codec.ReqNotifyBrokerRoleChanged}
 
 func TestCompatTableSaysWhatIsServed(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
