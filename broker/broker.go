@@ -53,8 +53,10 @@ type Options struct {
 	Log       *slog.Logger
 	// Dialer connects to name servers; nil = TCP.
 	Dialer client.Dialer
-	// Listen replaces bindAddress:listenPort and its VIP port (tests: port 0).
-	Listen []string
+	// Listen replaces bindAddress:listenPort and its VIP port (tests: port 0). No slaves are listened for then, unless
+	// ListenHA says where.
+	Listen   []string
+	ListenHA string
 }
 
 // settings is the configuration that requests look at.
@@ -102,6 +104,7 @@ type Broker struct {
 	server        *rpc.Server
 	engine        reactor.Engine
 	registrar     *registrar
+	replica       replica
 	pools         pools
 
 	advertised    advertised
@@ -173,6 +176,7 @@ func (b *Broker) makeManagers() (err error) {
 		return err
 	}
 	b.busy = b.store.PageCacheBusy
+	b.makeReplica()
 	b.schedule = schedule.New(schedule.Options{Levels: levels, Store: b.store, FS: o.FS,
 		File:          path.Join(configDir, "delayOffset.json"),
 		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered})
@@ -282,16 +286,14 @@ func (b *Broker) Start() error {
 	}
 	b.stats.Start()
 	b.slow.Start()
-	b.schedule.Start() // before the first pull: what became due during the stop is delivered
-	if err := b.startTimer(); err != nil {
+	if err := b.startSpecial(); err != nil {
 		return errors.Join(err, b.Close(context.Background()))
 	}
-	b.transactions.Start()
-	b.startPop()
 	b.startDuplicates()
-	if err := b.listen(); err != nil {
+	if err := errors.Join(b.listen(), b.listenHA()); err != nil {
 		return errors.Join(err, b.Close(context.Background()))
 	}
+	b.startReplica()
 	b.startTasks()
 	b.registrar.start()
 	b.log.Info("broker started", "name", b.cfg.broker.BrokerName, "cluster", b.cfg.broker.BrokerClusterName,
@@ -368,7 +370,9 @@ func (b *Broker) Parked() int { return b.hold.Parked() }
 func (b *Broker) maxMessageSize() int { return b.cfg.store.MaxMessageSize }
 
 // syncDurability tells whether an answer has to wait for more than the append.
-func (b *Broker) syncDurability() bool { return b.cfg.store.FlushDiskType == config.SyncFlush }
+func (b *Broker) syncDurability() bool {
+	return b.cfg.store.FlushDiskType == config.SyncFlush || b.replica.promised
+}
 
 func (b *Broker) syncFlushTimeout() time.Duration {
 	return millis(b.cfg.store.SyncFlushTimeout)
@@ -419,7 +423,7 @@ func (b *Broker) closeServices() error {
 	b.schedule.Close()
 	b.pop.Close()
 	b.closeTimer()
-	err := b.store.Close()
+	err := errors.Join(b.closeReplica(), b.store.Close())
 	err = errors.Join(err, b.schedule.Save(), b.saveTimer(), b.transactions.Save(), b.pop.Save(),
 		b.offsets.Persist(), b.filters.Persist())
 	return errors.Join(err, b.pop.EndProgress(err == nil))

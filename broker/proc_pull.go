@@ -291,6 +291,9 @@ func (q *pull) answer() pullOutcome {
 	res, h := &q.res, &q.h
 	q.b.offsets.CommitPull(q.group.Name, q.topic.Name, h.QueueID, res.NextOffset)
 	code := getStatusCode(res.Status, h.QueueOffset)
+	if q.b.isSlave() {
+		code = q.onSlave(code)
+	}
 	q.resp = codec.PullResponse{SuggestWhichBrokerID: q.suggest(), NextBeginOffset: res.NextOffset,
 		MinOffset: res.MinOffset, MaxOffset: res.MaxOffset, TopicSysFlag: &q.topic.Config.TopicSysFlag,
 		GroupSysFlag: &q.group.Config.GroupSysFlag}
@@ -309,7 +312,7 @@ func (q *pull) answer() pullOutcome {
 // suggest names the broker id the consumer should read from next.
 func (q *pull) suggest() int64 {
 	switch {
-	case !q.b.cfg.broker.SlaveReadEnable:
+	case !q.b.cfg.broker.SlaveReadEnable, q.b.isSlave() && q.toMaster():
 		return codec.MasterID
 	case q.res.SuggestSlave:
 		return q.group.Config.WhichBrokerWhenConsumeSlowly

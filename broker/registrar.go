@@ -146,8 +146,15 @@ func (r *registrar) register(ctx context.Context, addr string, data []byte, whol
 	codec.EncodeHeader(req, &h)
 	req.Body = data
 	answer, err := r.client.Do(ctx, addr, req)
-	if err != nil || !whole || len(answer.Body) == 0 {
+	if err != nil {
 		return err
+	}
+	var rh codec.RegisterBrokerResponseHeader
+	if err := codec.DecodeHeader(answer, &rh); err == nil {
+		r.b.masterFound(rh.MasterAddr, rh.HAServerAddr)
+	}
+	if !whole || len(answer.Body) == 0 {
+		return nil
 	}
 	var order body.KVTable
 	if err := body.Decode(answer.Body, &order); err != nil {

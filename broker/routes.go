@@ -82,7 +82,7 @@ func (b *Broker) registerRoutes() {
 
 // rejectSend is Java's SendMessageProcessor.rejectRequest.
 func (b *Broker) rejectSend(*rpc.Request) string {
-	if b.busy() || b.store.TransientStorePoolDeficient() {
+	if b.isSlave() && !b.cfg.broker.EnableSlaveActingMaster || b.busy() || b.store.TransientStorePoolDeficient() {
 		return rpc.RejectRequestRemark
 	}
 	return ""
@@ -91,6 +91,11 @@ func (b *Broker) rejectSend(*rpc.Request) string {
 // guardPort keeps pulling off the VIP port, which serves everything else (Java: the fast server has no such
 // processors, so the admin handler answers).
 func (b *Broker) guardPort(r *rpc.Request) *codec.Command {
+	if b.isSlave() {
+		if answer := b.guardSlave(r); answer != nil {
+			return answer
+		}
+	}
 	switch r.Cmd.Code {
 	case codec.ReqPullMessage, codec.ReqLitePullMessage, codec.ReqPeekMessage, codec.ReqPopMessage,
 		codec.ReqNotification, codec.ReqPollingInfo:
@@ -140,6 +145,7 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 	route(&StatsProcessor{b}, p.admin, codec.ReqGetConsumeStats, codec.ReqViewBrokerStatsData,
 		codec.ReqGetBrokerRuntimeInfo, codec.ReqGetAllConsumerOffset, codec.ReqGetAllDelayOffset)
 	route(&ConfigProcessor{b}, p.admin, codec.ReqGetBrokerConfig)
+	route(&HAProcessor{b}, p.admin, codec.ReqGetBrokerHAStatus)
 	route(&TimerProcessor{b}, p.admin, codec.ReqGetTimerCheckPoint, codec.ReqGetTimerMetrics)
 	route(&RecallMessageProcessor{b}, p.send, codec.ReqRecallMessage)
 	route(&ResetOffsetProcessor{b}, p.admin, codec.ReqInvokeBrokerToResetOffset)

@@ -11,6 +11,13 @@ type OwnConfig struct {
 	// HaAdvertiseAddr: "host:port" registered for slaves instead of brokerIP2:haListenPort.
 	HaAdvertiseAddr string `prop:"haAdvertiseAddr"`
 
+	// Replication.
+
+	// HaAckRule: what SYNC_MASTER waits for: java4 = any one slave; java5 = inSyncReplicas replicas, of which the master is
+	// one, so that 1, the default of inSyncReplicas, waits for nobody; auto = java5 if inSyncReplicas is above 1 or with
+	// enableSlaveActingMaster or enableControllerMode, else java4.
+	HaAckRule string `prop:"haAckRule" def:"auto" one:"auto|java4|java5" is:"live"`
+
 	// Event loops.
 
 	// Reactor: engine of the event loops; auto takes the first that works here.

@@ -62,8 +62,6 @@ type Options struct {
 	Slog  *slog.Logger
 	// Live gives the settings; asked often, it must be cheap.
 	Live func() *Live
-	// Listener is where slaves connect; it belongs to the service from Start on.
-	Listener net.Listener
 }
 
 // ClientOptions of a HAClient.

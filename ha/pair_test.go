@@ -68,10 +68,10 @@ func (g *group) master(dir string) *testMaster {
 	require.NoError(g.t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(g.t, err)
-	h := NewHAService(Options{Log: s, Clock: clock.System, Slog: quietLog, Live: g.live.Load, Listener: l})
+	h := NewHAService(Options{Log: s, Clock: clock.System, Slog: quietLog, Live: g.live.Load})
 	s.SetReplicas(h)
 	require.NoError(g.t, s.Start())
-	h.Start()
+	h.Start(l)
 	return &testMaster{s, h}
 }
 
@@ -357,7 +357,8 @@ func TestRules(t *testing.T) {
 // A frozen slave: the first put waits for slaveTimeout, and after haHousekeepingInterval the link is cut and puts are
 // answered at once (case B30).
 func TestFrozenSlave(t *testing.T) {
-	g := newGroup(t, Live{Rule: OneSlave, HeartbeatInterval: 100 * time.Millisecond, HousekeepingInterval: 1500 * time.Millisecond})
+	g := newGroup(t, Live{Rule: OneSlave, HeartbeatInterval: 100 * time.Millisecond,
+		HousekeepingInterval: 1500 * time.Millisecond})
 	m := g.master("/m")
 	defer m.stop(t)
 	conn, err := net.Dial("tcp", m.addr())

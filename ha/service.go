@@ -17,8 +17,9 @@ import (
 // What a put costs: without slaves one load of a nil function in the store; with slaves a look whether each sender sleeps;
 // with a rule that waits, see GroupTransferService. A slow slave holds up nobody but those who wait for it.
 type HAService struct {
-	o     Options
-	group *GroupTransferService
+	o        Options
+	group    *GroupTransferService
+	listener net.Listener // nil before Start
 
 	// links are the connections; copied on change.
 	links  atomic.Pointer[[]*HAConnection]
@@ -36,17 +37,23 @@ func NewHAService(o Options) *HAService {
 	return s
 }
 
-// Start accepts slaves.
-func (s *HAService) Start() {
+// Start accepts slaves; the listener belongs to the service from here on.
+func (s *HAService) Start(l net.Listener) {
+	s.listener = l
 	s.done.Go(s.accept)
 }
 
-// Addr is where slaves connect.
-func (s *HAService) Addr() net.Addr { return s.o.Listener.Addr() }
+// Addr is where slaves connect, nil before Start.
+func (s *HAService) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
 
 func (s *HAService) accept() {
 	for {
-		conn, err := s.o.Listener.Accept()
+		conn, err := s.listener.Accept()
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {
 				s.o.Slog.Error("no more slaves are accepted", "err", err)
@@ -194,13 +201,16 @@ func (s *HAService) Copied(end store.PhyOffset, done func(store.PutStatus)) bool
 	return s.group.wait(end, need, live.SlaveTimeout, done)
 }
 
-// Close ends all connections and answers who waits.
+// Close ends all connections and answers who waits. It may be called without Start.
 func (s *HAService) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	links := *s.links.Load()
 	s.mu.Unlock()
-	err := s.o.Listener.Close()
+	var err error
+	if s.listener != nil {
+		err = s.listener.Close()
+	}
 	for _, c := range links {
 		c.close(errServiceClosed)
 	}

@@ -104,12 +104,16 @@ func (s *ScheduleMessageService) write(snap *snapshot) error {
 	s.versionMu.Lock()
 	next := s.version.Next(s.o.Clock.Millis(), s.version.StateVersion)
 	s.versionMu.Unlock()
-	if err := persist.Save(s.o.FS, s.o.File, &offsetFile{DataVersion: next,
-		OffsetTable: snap.table}); err != nil {
+	return s.save(snap.table, next)
+}
+
+// save writes the file.
+func (s *ScheduleMessageService) save(table map[int]int64, version body.DataVersion) error {
+	if err := persist.Save(s.o.FS, s.o.File, &offsetFile{DataVersion: version, OffsetTable: table}); err != nil {
 		return fmt.Errorf("schedule: %w", err)
 	}
 	s.versionMu.Lock()
-	s.version = next
+	s.version = version
 	s.versionMu.Unlock()
 	return nil
 }
