@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"skylark/broker/broadcast"
 	"skylark/broker/conn"
 	"skylark/broker/stats"
 	"skylark/codec"
@@ -25,7 +26,11 @@ var (
 )
 
 // connState is what the broker keeps with a connection.
-type connState struct{ closed atomic.Bool }
+type connState struct {
+	closed atomic.Bool
+	pulled atomic.Bool                     // anything, ever
+	begin  atomic.Pointer[broadcast.Begin] // of broadcasting consumers that have not pulled yet; nil = none
+}
 
 // activity counts what happens to connections (Java CHANNEL_ACTIVITY).
 type activity struct{ connect, close, idle, exception *stats.Counter }

@@ -99,6 +99,7 @@ func (p *ClientManageProcessor) consumer(cl conn.Client, cd *body.ConsumerData,
 		s, _ := conn.NewSubscription(cloneSubscription(sd))
 		reg.Subscription = append(reg.Subscription, s)
 	}
+	b.noteBegin(cl, cd)
 	return b.consumers.Register(reg, g.Config.NotifyConsumerIDsChangedEnable)
 }
 

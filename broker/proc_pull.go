@@ -84,9 +84,16 @@ func (p *PullMessageProcessor) process(r *rpc.Request) bool {
 		q.refuse(codec.RespInvalidParameter, err.Error(), 0)
 		return true
 	}
+	st, known := q.conn.Context().(*connState)
+	if known {
+		q.beginAt(st)
+	}
 	outcome := q.serve()
 	if outcome == pullParked {
 		q.span.Uncount(latency.Pull)
+	}
+	if known && outcome != pullWouldWait {
+		q.begun(st)
 	}
 	return outcome != pullWouldWait
 }
