@@ -215,7 +215,7 @@ func (b *Broker) makeManagers() (err error) {
 func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error) {
 	o, bc, sc := &b.o, b.cfg.broker, b.cfg.store
 	b.stats = stats.New(stats.Options{Clock: b.clock, Cluster: bc.BrokerClusterName,
-		Detail: bc.EnableDetailStat})
+		Detail: bc.EnableDetailStat, MergeLmq: b.mergeLmqStats})
 	b.activity = newActivity(b.stats)
 	b.topics = topic.New(topic.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
 		ClusterName: bc.BrokerClusterName, BrokerName: bc.BrokerName, AutoCreateTopicEnable: bc.AutoCreateTopicEnable,
@@ -223,11 +223,13 @@ func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error
 		BrokerTopicEnable: bc.BrokerTopicEnable, TraceTopicEnable: bc.TraceTopicEnable,
 		MsgTraceTopicName: bc.MsgTraceTopicName, TimerWheelEnable: sc.TimerWheelEnable,
 		ReviveQueueNum: bc.ReviveQueueNum, ValidateSystemTopic: bc.ValidateSystemTopicWhenUpdateTopic,
-		MixedMessageType: bc.EnableMixedMessageType, ScheduleQueues: levels.Max(), Stats: b.stats})
+		MixedMessageType: bc.EnableMixedMessageType, ScheduleQueues: levels.Max(), Stats: b.stats,
+		EnableLmq: sc.EnableLmq})
 	b.groups = group.New(group.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
-		AutoCreateSubscriptionGroup: bc.AutoCreateSubscriptionGroup, EnableCreateSysGroup: bc.EnableCreateSysGroup})
+		AutoCreateSubscriptionGroup: bc.AutoCreateSubscriptionGroup, EnableCreateSysGroup: bc.EnableCreateSysGroup,
+		EnableLmq: sc.EnableLmq})
 	b.offsets = offset.New(offset.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
-		VersionStep: bc.ConsumerOffsetUpdateVersionStep, Durable: b.flushPops})
+		VersionStep: bc.ConsumerOffsetUpdateVersionStep, Durable: b.flushPops, EnableLmq: sc.EnableLmq})
 	if err = b.makeFilters(configDir); err != nil {
 		return err
 	}
@@ -274,7 +276,11 @@ func (b *Broker) arrived(batch []store.Arrival) {
 			b.timer.Arrived()
 			continue
 		}
-		b.hold.Arrived(a.Topic, a.QueueID, a.QueueOffset, a.TagsCode, a.Properties)
+		if a.TagsUnknown { // whoever waits looks into the batch
+			b.hold.WakeQueue(hold.Key{Topic: a.Topic, QueueID: a.QueueID})
+		} else {
+			b.hold.Arrived(a.Topic, a.QueueID, a.QueueOffset, a.TagsCode, a.Properties)
+		}
 		b.popArrived(a)
 	}
 }

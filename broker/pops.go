@@ -116,7 +116,7 @@ func (b *Broker) startPop() {
 
 // popArrived wakes pops that wait for a message.
 func (b *Broker) popArrived(a *store.Arrival) {
-	force := int64(a.QueueOffset)%max(b.cfg.broker.PopLongPollingForceNotifyInterval, 1) == 0
+	force := a.TagsUnknown || int64(a.QueueOffset)%max(b.cfg.broker.PopLongPollingForceNotifyInterval, 1) == 0
 	b.pop.Polling().Arrived(a.Topic, a.QueueID, force, a.TagsCode, a.Properties)
 	b.popNotices.Arrived(a.Topic, a.QueueID, true, a.TagsCode, a.Properties)
 }

@@ -28,13 +28,12 @@ func (p *AssignmentProcessor) Process(r *rpc.Request) {
 	}
 	b := p.b
 	var answer body.QueryAssignmentResponseBody
-	route, err := b.registrar.route(q.Topic)
+	queues, err := b.assignable(q.Topic)
 	if err != nil { // the client keeps what it has
 		b.log.Debug("assignment without route", "topic", q.Topic, "error", err)
 		b.replyJSON(r, &answer)
 		return
 	}
-	queues := readQueues(route, q.Topic)
 	mode, share := b.requestMode(q.Topic, q.ConsumerGroup)
 	if q.MessageModel != body.Broadcasting && b.cfg.broker.ServerLoadBalancerEnable {
 		cg := b.consumers.Get(q.ConsumerGroup)
@@ -57,6 +56,19 @@ func (p *AssignmentProcessor) Process(r *rpc.Request) {
 	}
 	answer.MessageQueueAssignments = &list
 	b.replyJSON(r, &answer)
+}
+
+// assignable are the queues of a topic that can be read; light queues are in no route, and each is on the broker that it
+// was filled by.
+func (b *Broker) assignable(topicName string) ([]body.MessageQueue, error) {
+	if codec.IsLMQ(topicName) {
+		return []body.MessageQueue{b.queue(topicName, 0)}, nil
+	}
+	route, err := b.registrar.route(topicName)
+	if err != nil {
+		return nil, err
+	}
+	return readQueues(route, topicName), nil
 }
 
 // readQueues are the queues of a topic that can be read, sorted as clients sort them.

@@ -161,7 +161,7 @@ func (p *ReplyMessageProcessor) message(r *rpc.Request, h *codec.SendMessageHead
 		s.note(name, value)
 	}
 	m.WaitStoreMsgOK = !s.noWait
-	if why := s.illegal(h, t); why != "" {
+	if why := s.illegal(h, t, false); why != "" {
 		return nil, errors.New(why)
 	}
 	level := 0

@@ -41,6 +41,7 @@ type sendTurn struct {
 	header  codec.SendMessageHeader
 	msg     codec.Message
 	queueID int32 // that the client is told: before a delay or the dead letters changed it
+	inner   bool  // msg is an inner batch
 	props   []byte
 	resp    codec.SendResponse
 	puts    store.Turn
@@ -65,6 +66,7 @@ type pendingSend struct {
 	queueID        int32  // that the client is told
 	storedIn       int32  // the queue it was put to
 	instead        string // the topic it was put to, if not its own
+	inner          bool   // an inner batch
 	recall         []byte // handle of a timer message
 	topic          *topic.Topic
 	put            store.PutResult
@@ -166,7 +168,7 @@ func (st *sendTurn) putAlone(r *rpc.Request, t *topic.Topic) {
 	st.commit(r.Turn()) // what came before it is stored before it
 	r.Turn().Span().Enter(latency.Append)
 	w := st.pending(r, t)
-	if st.header.Batch {
+	if st.header.Batch && !st.inner {
 		w.put = b.store.AppendBatch(m)
 	} else {
 		w.put = b.store.Append(m)
@@ -187,8 +189,8 @@ func (st *sendTurn) pending(r *rpc.Request, t *topic.Topic) pendingSend {
 	start := len(st.ids)
 	st.ids = append(st.ids, st.resp.TransactionID...)
 	return pendingSend{opaque: r.Cmd.Opaque, typ: r.Cmd.Type, oneway: r.Cmd.IsOneway(), wait: st.msg.WaitStoreMsgOK,
-		queueID: st.queueID, storedIn: st.msg.QueueID, topic: t, instead: storedInstead(&st.msg), recall: st.resp.RecallHandle,
-		idStart: start, idEnd: len(st.ids)}
+		queueID: st.queueID, storedIn: st.msg.QueueID, topic: t, instead: storedInstead(&st.msg), inner: st.inner,
+		recall: st.resp.RecallHandle, idStart: start, idEnd: len(st.ids)}
 }
 
 // commit puts what the turn has gathered and answers it.
@@ -403,7 +405,10 @@ func (st *sendTurn) appendAnswer(out *reactor.Outbox, code int, remark string, w
 	if len(w.put.PhyOffsets) > 1 {
 		rs.MorePhyOffset = w.put.PhyOffsets[1:]
 	}
-	rs.TransactionID, rs.RecallHandle = st.ids[w.idStart:w.idEnd], w.recall
+	rs.TransactionID, rs.RecallHandle, rs.BatchUniqID = st.ids[w.idStart:w.idEnd], w.recall, nil
+	if w.inner {
+		rs.BatchUniqID = rs.TransactionID
+	}
 	rs.Region, rs.TraceOn = st.b.cfg.broker.RegionId, st.b.cfg.broker.TraceOn
 	out.SetBuffer(codec.AppendSendResponse(out.Buffer(), w.typ, w.opaque, rs))
 }

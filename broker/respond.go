@@ -95,6 +95,9 @@ func putError(put *store.PutResult) (code int, remark string) {
 		remark = "timer message is under flow control, too many messages are due at the same time"
 	case store.WheelTimerNotEnable:
 		remark = "accurate timer message is not enabled on this broker"
+	case store.LmqConsumeQueueNumExceeded:
+		remark = "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker config enableLmq and enableMultiDispatch, lmq consumeQueue num " +
+			"exceed maxLmqConsumeQueueNum config num, default limit 2w."
 	case store.InSyncReplicasNotEnough:
 		remark = "in-sync replicas not enough"
 	default:

@@ -21,7 +21,7 @@ func (p *SendMessageProcessor) fill(r *rpc.Request, st *sendTurn, t *topic.Topic
 		p.refuseBody(r, n)
 		return false
 	}
-	st.resp.RecallHandle = nil
+	st.resp.RecallHandle, st.inner = nil, false
 	*m = codec.Message{
 		Topic: t.Name, QueueID: h.QueueID, Flag: h.Flag, SysFlag: h.SysFlag &^ codec.SysFlagTransactionMask,
 		BornTimestamp: h.BornTimestamp, BornHost: r.Conn().RemoteAddr(), StoreHost: b.storeHost,
@@ -40,15 +40,16 @@ func (p *SendMessageProcessor) fill(r *rpc.Request, st *sendTurn, t *topic.Topic
 	s := p.properties(st, dead)
 	m.Properties = st.props
 	m.WaitStoreMsgOK = !s.noWait
-	if why := s.illegal(h, t); why != "" {
+	inner := s.isInner(h, t)
+	if why := s.illegal(h, t, inner); why != "" {
 		p.refuse(r, codec.RespMessageIllegal, why)
 		return false
 	}
 	if s.replyTo != nil && !codec.IsRetryTopic(t.Name) && !dead { // retries are sent by those who consume
 		b.noteRequester(s.replyTo, r.Conn())
 	}
-	if h.Batch {
-		return p.checkBatch(r, &s, m)
+	if h.Batch || inner {
+		return p.checkBatch(r, &s, m) && (!inner || p.inner(r, st))
 	}
 	return p.special(r, st, &s)
 }
@@ -156,13 +157,11 @@ func (p *SendMessageProcessor) properties(st *sendTurn, dead bool) (s seen) {
 
 // illegal tells what no message may have (Java HookUtils.checkInnerBatch, SendMessageProcessor.sendMessage);
 // "" is nothing.
-func (s *seen) illegal(h *codec.SendMessageHeader, t *topic.Topic) string {
+func (s *seen) illegal(h *codec.SendMessageHeader, t *topic.Topic, inner bool) string {
 	switch {
-	case t.BatchCQ: // single records in its queues would keep Java's broker from starting on this directory
-		return "the topic " + t.Name + " has queue.type=BatchCQ, which this broker cannot store yet"
-	case h.SysFlag&codec.SysFlagInnerBatch != 0:
+	case h.SysFlag&codec.SysFlagInnerBatch != 0 && !inner:
 		return "an inner batch is not taken: the queue type of topic " + t.Name + " is not BatchCQ"
-	case s.innerNum:
+	case s.innerNum && !inner:
 		return "the property " + codec.PropInnerNum + " belongs to inner batches"
 	case h.SysFlag&codec.SysFlagTransactionMask == codec.SysFlagTransactionRollback:
 		return "the message is marked as rolled back"

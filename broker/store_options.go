@@ -27,9 +27,8 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 	}
 	o := store.Options{
 		RootDir: c.StorePathRootDir, CommitLogDir: c.StorePathCommitLog,
-		MappedFileSizeCommitLog:    int64(c.MappedFileSizeCommitLog),
-		MappedFileSizeConsumeQueue: int64(c.MappedFileSizeConsumeQueue),
-		MaxHashSlotNum:             c.MaxHashSlotNum, MaxIndexNum: c.MaxIndexNum,
+		MappedFileSizeCommitLog: int64(c.MappedFileSizeCommitLog), MappedFileSizeConsumeQueue: int64(c.MappedFileSizeConsumeQueue),
+		MaxHashSlotNum: c.MaxHashSlotNum, MaxIndexNum: c.MaxIndexNum,
 		MessageIndexEnable: c.MessageIndexEnable, MessageIndexSafe: c.MessageIndexSafe,
 		FlushDiskType: flush, FlushIntervalCommitLog: millis(c.FlushIntervalCommitLog),
 		FlushCommitLogLeastPages:        c.FlushCommitLogLeastPages,
@@ -87,6 +86,7 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 		},
 	}
 	b.filterOptions(&o)
+	b.queueOptions(&o)
 	return o
 }
 

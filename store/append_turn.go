@@ -153,7 +153,7 @@ func (t *Turn) Commit() {
 	s.grew()
 }
 
-// addAlone is Add of a message that cannot be gathered (see appendNumbered): it is put at once, behind what was added before.
+// addAlone is Add of a message that cannot be gathered (see appendNumbered): it is put at once, behind those added before.
 func (t *Turn) addAlone(m *codec.Message) PutResult {
 	t.Commit()
 	r := t.s.Append(m)

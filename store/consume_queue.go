@@ -281,8 +281,8 @@ func (cq *consumeQueue) endWithZero(mf *mappedFile) error {
 	return nil
 }
 
-// entry reads one entry, of the kind BatchCQ the i-th and not that of a queue offset; false when it is not there. It may wait for the disk, by a system call and not by a page fault.
-// Get does not come here.
+// entry reads one entry, of the kind BatchCQ the q-th and not that of a queue offset; false when it is not there. It may
+// wait for the disk, by a system call and not by a page fault. Get does not come here.
 func (cq *consumeQueue) entry(q int64) (e cqEntry, ok bool) {
 	b, mf, ok := cq.mfq.slice(q*cq.unit, cqEntryBytes)
 	if !ok {

@@ -158,16 +158,7 @@ func (o *Options) EnsureDefaults() {
 	if r := o.MappedFileSizeConsumeQueue % cqEntryBytes; r != 0 {
 		o.MappedFileSizeConsumeQueue += cqEntryBytes - r
 	}
-	setDefault(&o.MappedFileSizeBatchConsumeQueue, 300000*batchEntryBytes)
-	if r := o.MappedFileSizeBatchConsumeQueue % batchEntryBytes; r != 0 {
-		o.MappedFileSizeBatchConsumeQueue += batchEntryBytes - r
-	}
-	if o.QueueType == nil {
-		o.QueueType = func(string) CQType { return CQUnknown }
-	}
-	if o.MaxLmqConsumeQueueNum == nil {
-		o.MaxLmqConsumeQueueNum = func() int { return 20000 }
-	}
+	o.ensureQueueDefaults()
 	setDefault(&o.MappedFileSizeConsumeQueueExt, 48<<20)
 	setDefault(&o.BitMapLengthConsumeQueueExt, 64)
 	setDefault(&o.MaxHashSlotNum, 5_000_000)
@@ -221,6 +212,20 @@ func (o *Options) EnsureDefaults() {
 		o.Log = slog.Default()
 	}
 	o.Listener.EnsureDefaults()
+}
+
+// ensureQueueDefaults fills what is zero of batch queues and light queues.
+func (o *Options) ensureQueueDefaults() {
+	setDefault(&o.MappedFileSizeBatchConsumeQueue, 300000*batchEntryBytes)
+	if r := o.MappedFileSizeBatchConsumeQueue % batchEntryBytes; r != 0 {
+		o.MappedFileSizeBatchConsumeQueue += batchEntryBytes - r
+	}
+	if o.QueueType == nil {
+		o.QueueType = func(string) CQType { return CQUnknown }
+	}
+	if o.MaxLmqConsumeQueueNum == nil {
+		o.MaxLmqConsumeQueueNum = func() int { return 20000 }
+	}
 }
 
 // Validate refuses sizes the formats cannot hold.

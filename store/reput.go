@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"skylark/codec"
 )
 
 const (
@@ -67,7 +69,8 @@ type reputMessageService struct {
 func newReputMessageService(o *Options, cl *commitLog, table *consumeQueueTable, flags *runningFlags,
 ) *reputMessageService {
 	return &reputMessageService{o: o, log: o.Log, cl: cl, table: table, flags: flags, wrote: func() {},
-		lightDispatch: o.lightDispatch(), walker: logWalker{cl: cl, o: o}, arrivals: make([]Arrival, 0, maxRunRecords), signal: newDirtySignal(),
+		lightDispatch: o.lightDispatch(), walker: logWalker{cl: cl, o: o},
+		arrivals: make([]Arrival, 0, maxRunRecords), signal: newDirtySignal(),
 		stop: make(chan struct{}), done: make(chan struct{})}
 }
 
@@ -217,12 +220,13 @@ func (s *reputMessageService) writeEntry(d *dispatchRecord) error {
 		return err
 	}
 	if cq != nil {
-		offset := d.queueOffset
+		a := Arrival{Topic: cq.topic, QueueID: d.queueID, QueueOffset: d.queueOffset, TagsCode: d.tagsCode,
+			StoreTimestamp: d.storeTimestamp, Properties: d.properties}
 		if cq.batch != nil {
-			offset += QueueOffset(innerCount(d.properties)) - 1
+			a.QueueOffset += QueueOffset(innerCount(d.properties)) - 1
+			a.TagsUnknown = d.tagsCode == 0 && d.sysFlag&codec.SysFlagInnerBatch != 0
 		}
-		s.arrivals = append(s.arrivals, Arrival{Topic: cq.topic, QueueID: d.queueID, QueueOffset: offset,
-			TagsCode: d.tagsCode, StoreTimestamp: d.storeTimestamp, Properties: d.properties})
+		s.arrivals = append(s.arrivals, a)
 	}
 	return nil
 }

@@ -170,6 +170,8 @@ type Arrival struct {
 	TagsCode       int64
 	StoreTimestamp int64
 	Properties     []byte // encoded; valid during the call only
+	// TagsUnknown tells that TagsCode says nothing: an inner batch without tags of its own.
+	TagsUnknown bool
 }
 
 // Listener are the store's events. EnsureDefaults fills what is nil. They are called by the store's services and must

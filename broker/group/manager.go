@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,6 +50,9 @@ type Options struct {
 	Log                         *slog.Logger
 	AutoCreateSubscriptionGroup bool
 	EnableCreateSysGroup        bool // CID_RMQ_SYS_… are made even if AutoCreateSubscriptionGroup is off
+	// EnableLmq: every group %LMQ%… exists, with the settings of a new one, and stands in no table (Java
+	// LmqSubscriptionGroupManager).
+	EnableLmq bool
 }
 
 // state is all that a change replaces.
@@ -113,11 +117,33 @@ func (s *state) clone() *state {
 	return &state{groups: maps.Clone(s.groups), forbidden: maps.Clone(s.forbidden)}
 }
 
-// Lookup finds a group without allocating; nil when there is none.
-func (m *Manager) Lookup(name []byte) *Group { return m.state.Load().groups[string(name)] }
+// Lookup finds a group without allocating, unless it is one of light queues; nil when there is none.
+func (m *Manager) Lookup(name []byte) *Group {
+	if m.o.EnableLmq && bytes.HasPrefix(name, lmqPrefix) {
+		return light(string(name))
+	}
+	return m.state.Load().groups[string(name)]
+}
 
 // Get is Lookup by string.
-func (m *Manager) Get(name string) *Group { return m.state.Load().groups[name] }
+func (m *Manager) Get(name string) *Group {
+	if m.isLight(name) {
+		return light(name)
+	}
+	return m.state.Load().groups[name]
+}
+
+var lmqPrefix = []byte(codec.LMQPrefix)
+
+func (m *Manager) isLight(name string) bool { return m.o.EnableLmq && codec.IsLMQ(name) }
+
+// light is a group of light queues, nil if the name cannot be one.
+func light(name string) *Group {
+	if codec.ValidateGroup(name) != nil {
+		return nil
+	}
+	return &Group{Name: name, Config: *body.NewSubscriptionGroupConfig(name)}
+}
 
 // Find is Java's findSubscriptionGroupConfig: an unknown group is made if it may be. It may write a file.
 func (m *Manager) Find(name string) (*Group, error) {
@@ -209,6 +235,9 @@ func (m *Manager) Update(list ...*body.SubscriptionGroupConfig) error {
 	defer m.mu.Unlock()
 	st := m.state.Load().clone()
 	for _, c := range list {
+		if m.isLight(c.GroupName) {
+			continue
+		}
 		st.groups[c.GroupName] = &Group{Name: c.GroupName, Config: *c}
 	}
 	return m.publish(st)

@@ -52,6 +52,9 @@ type Options struct {
 	// Durable is called before offsets are written: it makes durable what they pass over, or says why not. nil = nothing
 	// is needed.
 	Durable func() error
+	// EnableLmq keeps the offsets in lmqConsumerOffset.json, where groups %LMQ%… have one a topic (Java
+	// LmqConsumerOffsetManager).
+	EnableLmq bool
 }
 
 // Manager is Java's ConsumerOffsetManager.
@@ -75,14 +78,28 @@ func New(o Options) *Manager {
 	return m
 }
 
-func (m *Manager) file() string { return path.Join(m.o.ConfigDir, "consumerOffset.json") }
+func (m *Manager) file() string {
+	if m.o.EnableLmq {
+		return path.Join(m.o.ConfigDir, "lmqConsumerOffset.json")
+	}
+	return m.plainFile()
+}
 
-// Load reads consumerOffset.json. It is called before anything else.
+func (m *Manager) plainFile() string { return path.Join(m.o.ConfigDir, "consumerOffset.json") }
+
+// Load reads the offsets. It is called before anything else. With EnableLmq for the first time it reads consumerOffset.json:
+// Java's broker forgets it then.
 func (m *Manager) Load() error {
 	var w body.ConsumerOffsetSerializeWrapper
 	found, err := persist.Load(m.o.FS, m.file(), &w, m.o.Log)
+	if err == nil && !found && m.o.EnableLmq {
+		found, err = persist.Load(m.o.FS, m.plainFile(), &w, m.o.Log)
+	}
 	if err != nil || !found {
 		return err
+	}
+	if m.o.EnableLmq {
+		w.OffsetTable = withLight(w.OffsetTable, w.LmqOffsetTable)
 	}
 	tables := map[string]map[string]*queues{}
 	for name, offsets := range w.OffsetTable {
@@ -156,7 +173,28 @@ func (m *Manager) obtain(group, topic string) *queues {
 	return q
 }
 
+// light is the queue that the offset of a group is kept under: groups of light queues have one for all.
+func (m *Manager) light(group string, queueID int32) int32 {
+	if m.o.EnableLmq && codec.IsLMQ(group) {
+		return 0
+	}
+	return queueID
+}
+
+// withLight adds the offsets of groups of light queues to the others.
+func withLight(table map[string]map[int32]codec.QueueOffset, light map[string]codec.QueueOffset,
+) map[string]map[int32]codec.QueueOffset {
+	if table == nil {
+		table = map[string]map[int32]codec.QueueOffset{}
+	}
+	for key, at := range light {
+		table[key] = map[int32]codec.QueueOffset{0: at}
+	}
+	return table
+}
+
 func (m *Manager) cell(group, topic string, queueID int32) (*cell, error) {
+	queueID = m.light(group, queueID)
 	if c := m.find(group, topic).cell(queueID); c != nil {
 		return c, nil
 	}
@@ -194,7 +232,7 @@ func (m *Manager) Commit(from netip.AddrPort, group, topic string, queueID int32
 
 // Query is a group's progress in a queue; ok is false when there is none.
 func (m *Manager) Query(group, topic string, queueID int32) (at codec.QueueOffset, ok bool) {
-	if c := m.find(group, topic).cell(queueID); c != nil {
+	if c := m.find(group, topic).cell(m.light(group, queueID)); c != nil {
 		at = codec.QueueOffset(c.committed.Load())
 		return max(at, 0), at >= 0
 	}
@@ -210,7 +248,7 @@ func (m *Manager) CommitPull(group, topic string, queueID int32, at codec.QueueO
 
 // QueryPull is what CommitPull remembered.
 func (m *Manager) QueryPull(group, topic string, queueID int32) (at codec.QueueOffset, ok bool) {
-	if c := m.find(group, topic).cell(queueID); c != nil {
+	if c := m.find(group, topic).cell(m.light(group, queueID)); c != nil {
 		at = codec.QueueOffset(c.pulled.Load())
 		return max(at, 0), at >= 0
 	}
@@ -398,12 +436,19 @@ func (m *Manager) wrap() body.ConsumerOffsetSerializeWrapper {
 	v := m.version
 	w := body.ConsumerOffsetSerializeWrapper{DataVersion: &v,
 		OffsetTable: map[string]map[int32]codec.QueueOffset{}}
+	if m.o.EnableLmq {
+		w.LmqOffsetTable = map[string]codec.QueueOffset{}
+	}
 	for group, t := range *m.groups.Load() {
 		for topic, q := range *t.table.Load() {
 			offsets := map[int32]codec.QueueOffset{}
 			q.each(func(id int32, at codec.QueueOffset) { offsets[id] = at })
-			if len(offsets) > 0 {
-				w.OffsetTable[topic+codec.TopicGroupSeparator+group] = offsets
+			switch key := topic + codec.TopicGroupSeparator + group; {
+			case len(offsets) == 0:
+			case m.o.EnableLmq && codec.IsLMQ(group):
+				w.LmqOffsetTable[key] = offsets[0]
+			default:
+				w.OffsetTable[key] = offsets
 			}
 		}
 	}

@@ -289,7 +289,7 @@ func (s *Service) take(resp *Response, set *Settings, q *queue, at codec.QueueOf
 		if err != nil {
 			return err
 		}
-		recs, offsets, rest = append(recs, rec), append(offsets, rec.QueueOffset), rest[rec.TotalSize:]
+		recs, offsets, rest = append(recs, rec), append(offsets, rec.OffsetIn(q.topic)), rest[rec.TotalSize:]
 	}
 	flag := FlagOf(q.topic)
 	if req.Order {

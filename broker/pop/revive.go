@@ -342,6 +342,10 @@ func (r *ReviveService) giveBack(ck *CheckPoint, at codec.QueueOffset, limit int
 	m := &codec.Message{Topic: ck.Topic, Flag: old.Flag, SysFlag: old.SysFlag, BornTimestamp: old.BornTimestamp,
 		BornHost: s.o.StoreHost(), StoreHost: s.o.StoreHost(), ReconsumeTimes: old.ReconsumeTimes + 1, Body: old.Body,
 		Properties: old.Properties, WaitStoreMsgOK: true}
+	if rec.IsInnerBatch() { // as its consumers saw it: clients that pop do not take batches apart
+		m.SysFlag &^= codec.SysFlagInnerBatch | codec.SysFlagNeedUnwrap
+		m.Properties = codec.RemoveProperty(nil, m.Properties, codec.PropInnerNum, codec.PropInnerBase)
+	}
 	normal := codec.NormalTopicOf(ck.Topic, ck.Group)
 	if !codec.IsRetryTopic(ck.Topic) {
 		m.Topic = codec.PopRetryTopicV1(ck.Topic, ck.Group)

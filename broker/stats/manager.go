@@ -55,6 +55,8 @@ type Options struct {
 	Cluster string
 	// Detail counts by queue where Java does (enableDetailStat).
 	Detail bool
+	// MergeLmq tells whether the topics and groups %LMQ%… count as one, %LMQ% (Java LmqBrokerStatsManager); nil = never.
+	MergeLmq func() bool
 }
 
 // Manager keeps all counters of a broker.
@@ -181,7 +183,15 @@ type TopicPut struct {
 }
 
 // TopicPut makes the counting of a topic, to be kept with it.
-func (m *Manager) TopicPut(topic string) *TopicPut { return &TopicPut{m: m, topic: topic} }
+func (m *Manager) TopicPut(topic string) *TopicPut { return &TopicPut{m: m, topic: m.merged(topic)} }
+
+// merged is the name under which a topic or group is counted.
+func (m *Manager) merged(name string) string {
+	if codec.IsLMQ(name) && m.o.MergeLmq != nil && m.o.MergeLmq() {
+		return codec.LMQPrefix
+	}
+	return name
+}
 
 func (p *TopicPut) init() {
 	p.nums, p.bytes = p.m.of(TopicPutNums, p.topic, p.topic, ""), p.m.of(TopicPutSize, p.topic, p.topic, "")
@@ -232,6 +242,9 @@ func (m *Manager) GroupGet(group, topic string) *GroupGet {
 }
 
 func (m *Manager) addGroup(group, topic string) *GroupGet {
+	if g, t := m.merged(group), m.merged(topic); g != group || t != topic {
+		return m.GroupGet(g, t)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	groups := *m.groups.Load()
@@ -314,6 +327,7 @@ func (m *Manager) CountGet(messages int, system bool) {
 
 // SendBack counts a message that a group gave back, or gave up (dead). owner is the account's, "" for none.
 func (m *Manager) SendBack(group, topic, owner string, dead bool) {
+	group, topic = m.merged(group), m.merged(topic)
 	m.of(SendBackNums, join(topic, group), topic, group).Add(1)
 	if dead {
 		if owner == "" {
@@ -363,7 +377,7 @@ func (m *Manager) TPS(name, key string) float64 {
 
 // GroupTPS is the rate at which a group gets messages of a topic.
 func (m *Manager) GroupTPS(group, topic string) float64 {
-	return m.TPS(GroupGetNums, join(topic, group))
+	return m.TPS(GroupGetNums, join(m.merged(topic), m.merged(group)))
 }
 
 // Items is the number of counters.

@@ -1,6 +1,7 @@
 package topic
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -67,6 +68,8 @@ type Options struct {
 	MixedMessageType      bool // enableMixedMessageType
 	ScheduleQueues        int  // delay levels
 	Stats                 *stats.Manager
+	// EnableLmq: every topic %LMQ%… exists, with one queue, and stands in no table (Java LmqTopicConfigManager).
+	EnableLmq bool
 }
 
 // Manager is Java's TopicConfigManager.
@@ -197,11 +200,32 @@ func (m *Manager) Load() error {
 	return nil
 }
 
-// Lookup finds a topic without allocating; nil when there is none.
-func (m *Manager) Lookup(name []byte) *Topic { return (*m.table.Load())[string(name)] }
+// Lookup finds a topic without allocating, unless it is that of a light queue; nil when there is none.
+func (m *Manager) Lookup(name []byte) *Topic {
+	if m.o.EnableLmq && bytes.HasPrefix(name, lmqPrefix) {
+		return m.light(string(name))
+	}
+	return (*m.table.Load())[string(name)]
+}
 
 // Get is Lookup by string.
-func (m *Manager) Get(name string) *Topic { return (*m.table.Load())[name] }
+func (m *Manager) Get(name string) *Topic {
+	if m.o.EnableLmq && codec.IsLMQ(name) {
+		return m.light(name)
+	}
+	return (*m.table.Load())[name]
+}
+
+var lmqPrefix = []byte(codec.LMQPrefix)
+
+// light is the topic of a light queue, nil if it cannot be one. It is made for whoever asks: there may be as many as
+// clients have names.
+func (m *Manager) light(name string) *Topic {
+	if codec.ValidateTopic(name) != nil {
+		return nil
+	}
+	return m.make(simple(name, 1, codec.PermRead|codec.PermWrite))
+}
 
 // All are the topics sorted by name.
 func (m *Manager) All() []*Topic {
@@ -312,6 +336,9 @@ func (m *Manager) Update(list ...body.TopicConfig) error {
 	m.mu.Lock()
 	var differ []body.TopicConfig
 	for _, c := range list {
+		if m.o.EnableLmq && codec.IsLMQ(c.TopicName) {
+			continue
+		}
 		if old := m.Get(c.TopicName); old == nil || !equal(&old.Config, &c) {
 			differ = append(differ, c)
 		}

@@ -34,9 +34,13 @@ type BrokerStatsData struct {
 }
 
 // ConsumerOffsetSerializeWrapper answers GET_ALL_CONSUMER_OFFSET (43), and is the text of
-// consumerOffset.json: offsets by "topic@group" and queue id. 4.9 has no DataVersion.
+// consumerOffset.json: offsets by "topic@group" and queue id. 4.9 has no DataVersion. LmqOffsetTable, by "topic@group", is
+// there with enableLmq, in lmqConsumerOffset.json.
 type ConsumerOffsetSerializeWrapper struct {
-	DataVersion *DataVersion                           `json:"dataVersion"`
+	DataVersion *DataVersion `json:"dataVersion"`
+
+	LmqOffsetTable map[string]codec.QueueOffset `json:"lmqOffsetTable,omitnull"`
+
 	OffsetTable map[string]map[int32]codec.QueueOffset `json:"offsetTable"`
 }
 

@@ -411,7 +411,7 @@ func (c *crashTest) checkQueue(s Store, k queueID, first store.QueueOffset, want
 		q += store.QueueOffset(len(part))
 	}
 	require.Equal(c, want, got, "%s: %v", c.what, k)
-	if c.o.EnableConsumeQueueExt && !codec.IsLMQ(k.topic) && !strings.HasPrefix(k.topic, BatchTopicPrefix) { // the others have no units, as in Java
+	if c.o.EnableConsumeQueueExt && !codec.IsLMQ(k.topic) && QueueType(k.topic) == store.SimpleCQ { // as in Java
 		checkUnits(c.T, s, k.topic, k.id, c.what)
 	}
 }
