@@ -36,10 +36,12 @@ fuzz:
 interop: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 20m -v ./test/handover
+	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 20m -v ./test/controller
 
 interop-short: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run -short
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/handover
+	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/controller
 
 # Every stage alone, then a short suite against the built broker; the report is in OUT. BENCHFLAGS are those of
 # `skylark bench suite`, TARGETS further brokers to compare with, as its --targets has them.
