@@ -177,9 +177,10 @@ func (b *Broker) makeManagers() (err error) {
 	}
 	b.busy = b.store.PageCacheBusy
 	b.makeReplica()
-	b.schedule = schedule.New(schedule.Options{Levels: levels, Store: b.store, FS: o.FS,
+	b.schedule = schedule.New(schedule.Options{Levels: levels, Store: &escapeStore{b.store, b}, FS: o.FS,
 		File:          path.Join(configDir, "delayOffset.json"),
-		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered})
+		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered,
+		Paused: b.specialPaused})
 	if err := b.load("delay offsets", b.schedule.Load); err != nil {
 		return errors.Join(err, b.store.Close())
 	}
@@ -229,7 +230,7 @@ func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error
 		AutoCreateSubscriptionGroup: bc.AutoCreateSubscriptionGroup, EnableCreateSysGroup: bc.EnableCreateSysGroup,
 		EnableLmq: sc.EnableLmq})
 	b.offsets = offset.New(offset.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
-		VersionStep: bc.ConsumerOffsetUpdateVersionStep, Durable: b.flushPops, EnableLmq: sc.EnableLmq})
+		VersionStep: b.offsetVersionStep(), Durable: b.flushPops, EnableLmq: sc.EnableLmq})
 	if err = b.makeFilters(configDir); err != nil {
 		return err
 	}

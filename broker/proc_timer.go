@@ -46,15 +46,15 @@ func (b *Broker) makeTimer() error {
 	if !c.TimerWheelEnable {
 		return nil
 	}
-	b.timer = timer.New(timer.Options{RootDir: c.StorePathRootDir, FS: b.o.FS, Store: b.store,
+	b.timer = timer.New(timer.Options{RootDir: c.StorePathRootDir, FS: b.o.FS, Store: &escapeStore{b.store, b},
 		MappedFileSizeCommitLog: int64(c.MappedFileSizeCommitLog), MappedFileSizeTimerLog: int64(c.MappedFileSizeTimerLog),
 		Precision: millis(c.TimerPrecisionMs), RollWindowSlot: c.TimerRollWindowSlot,
 		FlushInterval: millis(c.TimerFlushIntervalMs), Warm: c.TimerWarmEnable, Clock: b.clock,
 		Log: b.o.Log.With("part", "timer"), Delivered: b.timed,
 		Live: func() timer.Live {
 			return timer.Live{MaxDelay: time.Duration(c.TimerMaxDelaySec) * time.Second,
-				CongestNumEachSlot: c.TimerCongestNumEachSlot, StopEnqueue: c.TimerStopEnqueue,
-				StopDequeue: c.TimerStopDequeue, SkipUnknownError: c.TimerSkipUnknownError,
+				CongestNumEachSlot: c.TimerCongestNumEachSlot, StopEnqueue: c.TimerStopEnqueue || b.specialPaused(),
+				StopDequeue: c.TimerStopDequeue || b.specialPaused(), SkipUnknownError: c.TimerSkipUnknownError,
 				ProgressLogInterval: millis(c.TimerProgressLogIntervalMs)}
 		}})
 	return b.timer.Load()

@@ -99,7 +99,7 @@ func (r *registrar) topicsChanged(changed []*topic.Topic) {
 }
 
 func (r *registrar) toAll(ctx context.Context, w *body.TopicConfigAndMappingSerializeWrapper, whole bool) {
-	if len(r.servers) == 0 {
+	if len(r.servers) == 0 || r.b.replica.isolated.Load() {
 		return
 	}
 	if perm := r.b.permission.Load(); perm != codec.PermRead|codec.PermWrite {

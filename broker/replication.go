@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"skylark/broker/member"
 	"skylark/broker/slave"
 	"skylark/client"
 	"skylark/codec"
@@ -27,7 +28,12 @@ type replica struct {
 	// promised tells that answers may have to wait for slaves (SYNC_MASTER).
 	promised bool
 	live     atomic.Pointer[liveSettings]
-	alive    atomic.Int32 // replicas that the name server knows, 0 = nobody asked
+	alive    atomic.Int32  // replicas that the name server knows, 0 = nobody asked
+	members  *member.Group // nil without enableSlaveActingMaster
+	// acting tells that this slave acts as master; isolated that the broker is not online yet (see preOnline).
+	acting, isolated atomic.Bool
+	specials         sync.Mutex
+	special          bool // the services of a master were started; guarded by specials
 
 	mu         sync.Mutex
 	masterAddr string // of the master's broker, "" = unknown
@@ -116,13 +122,14 @@ func (b *Broker) listenHA() error {
 
 // startReplica begins to follow the master.
 func (b *Broker) startReplica() {
+	b.startMembers()
 	if b.replica.client == nil {
 		return
 	}
 	b.replica.client.Start()
 	b.replica.sync = slave.New(slave.Options{Client: b.registrar.client, Log: b.o.Log.With("part", "slave"),
 		Master: b.master, Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Schedule: b.schedule, Modes: b.modes,
-		Timer: b.timer, Acting: func() bool { return false }})
+		Timer: b.timer, Acting: b.replica.acting.Load})
 	b.tasks.Add(1)
 	go b.synchronize()
 }

@@ -146,6 +146,8 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 		codec.ReqGetBrokerRuntimeInfo, codec.ReqGetAllConsumerOffset, codec.ReqGetAllDelayOffset)
 	route(&ConfigProcessor{b}, p.admin, codec.ReqGetBrokerConfig)
 	route(&HAProcessor{b}, p.admin, codec.ReqGetBrokerHAStatus)
+	route(&MemberProcessor{b}, p.admin, codec.ReqNotifyMinBrokerIDChange, codec.ReqExchangeBrokerHAInfo,
+		codec.ReqResetMasterFlushOffset)
 	route(&TimerProcessor{b}, p.admin, codec.ReqGetTimerCheckPoint, codec.ReqGetTimerMetrics)
 	route(&RecallMessageProcessor{b}, p.send, codec.ReqRecallMessage)
 	route(&ResetOffsetProcessor{b}, p.admin, codec.ReqInvokeBrokerToResetOffset)

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"skylark/codec"
+	"skylark/config"
 	"skylark/ha"
 	"skylark/reactor/rpc"
 	"skylark/store"
@@ -63,14 +64,41 @@ func (p *HAProcessor) Process(r *rpc.Request) { p.b.replyJSON(r, p.b.HAInfo()) }
 // startSpecial begins what only a master does: delayed and timed messages, transactions, POP. It is called before the first
 // request, so that what became due during the stop is delivered before the first pull.
 func (b *Broker) startSpecial() error {
-	if b.isSlave() {
+	b.joinMembers()
+	if b.isSlave() || b.replica.isolated.Load() {
 		return nil
 	}
+	return b.beginSpecial()
+}
+
+// beginSpecial starts the services of a master, once. An acting master has delays and timers only: transactions and POP wait
+// for the master, because what they have is in its log.
+func (b *Broker) beginSpecial() error {
+	b.replica.specials.Lock()
+	defer b.replica.specials.Unlock()
+	if b.replica.special {
+		return nil
+	}
+	b.replica.special = true
 	b.schedule.Start()
 	if err := b.startTimer(); err != nil {
 		return err
 	}
-	b.transactions.Start()
-	b.startPop()
+	if !b.isSlave() {
+		b.transactions.Start()
+		b.startPop()
+	}
 	return nil
+}
+
+// specialPaused tells that delayed and timed messages are the master's, which this slave does not act as (any more).
+func (b *Broker) specialPaused() bool { return b.isSlave() && !b.replica.acting.Load() }
+
+// offsetVersionStep is how many commits make a new version of the consumer offsets: each on a slave, so that a master that
+// returns can tell that consumers worked there.
+func (b *Broker) offsetVersionStep() int64 {
+	if b.cfg.store.BrokerRole == config.Slave {
+		return 1
+	}
+	return b.cfg.broker.ConsumerOffsetUpdateVersionStep
 }

@@ -37,8 +37,8 @@ const (
 var errAgain = errors.New("ha: the slave begins anew")
 
 // errMasterEmpty says that the master lost its log. The slave's is the only copy then and is not touched.
-var errMasterEmpty = errors.New("ha: the master's log ends before the slave's begins; if the master's data is lost, do not " +
-	"start it as master, or remove the data of the slave to follow it")
+var errMasterEmpty = errors.New("ha: the master's log ends before the slave's begins; if the master's data is lost, do " +
+	"not start it as master, or remove the data of the slave to follow it")
 
 // follower is a slave's log and its conversation with a master (Java DefaultHAClient): pure but for the log, driven by
 // HAClient. Times are ms.

@@ -12,8 +12,8 @@ import (
 // maxWaiting bounds the puts that wait for copies; further ones are answered FLUSH_SLAVE_TIMEOUT at once. 40 bytes each.
 const maxWaiting = 65536
 
-// GroupTransferService are the puts that wait for copies (Java GroupTransferService), in the order of their offsets. A report
-// of a slave answers everybody at the front who has what he waits for; a single timer answers those whose time is over.
+// GroupTransferService are the puts that wait for copies (Java GroupTransferService), in the order of their offsets. A
+// report of a slave answers everybody at the front who has what he waits for; a single timer answers those whose time is over.
 //
 //	per put     one lock, an append to a list; no goroutine, no timer, no allocation beyond the caller's closure
 //	per report  one lock, one look at the first that waits, one callback for each that is answered
@@ -44,7 +44,8 @@ func newGroupTransferService(c clock.Clock, confirmed func(slaves int) store.Phy
 
 // wait has done called when so many slaves have everything before end, or after timeout. true: they have it already, and
 // done is not called. It may be called before wait returns.
-func (g *GroupTransferService) wait(end store.PhyOffset, slaves int, timeout time.Duration, done func(store.PutStatus)) bool {
+func (g *GroupTransferService) wait(end store.PhyOffset, slaves int, timeout time.Duration,
+	done func(store.PutStatus)) bool {
 	if g.confirmed(slaves) >= end {
 		return true
 	}

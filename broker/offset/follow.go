@@ -76,3 +76,29 @@ func CloneTable(t Table) Table {
 	}
 	return out
 }
+
+// TakeBack takes the larger of our offsets and those of a slave that consumers used while this master was away, unless the
+// slave's version is older. It returns how many queues moved.
+func (m *Manager) TakeBack(w *body.ConsumerOffsetSerializeWrapper) (moved int) {
+	m.saving.Lock()
+	older := w.DataVersion != nil && m.version.Compare(*w.DataVersion) > 0
+	m.saving.Unlock()
+	if older {
+		return 0
+	}
+	for name, offsets := range w.OffsetTable {
+		topic, group, ok := parseKey(name)
+		if !ok {
+			continue
+		}
+		for id, at := range offsets {
+			c, err := m.cell(group, topic, id)
+			if err == nil && int64(at) > c.committed.Load() {
+				c.committed.Store(int64(at))
+				m.commits.Add(1)
+				moved++
+			}
+		}
+	}
+	return moved
+}

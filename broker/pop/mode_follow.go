@@ -7,7 +7,8 @@ import (
 	"skylark/internal/persist"
 )
 
-// Follow takes over a master's table, the body of GET_ALL_MESSAGE_REQUEST_MODE (Java SlaveSynchronize.syncMessageRequestMode).
+// Follow takes over a master's table, the body of GET_ALL_MESSAGE_REQUEST_MODE (Java
+// SlaveSynchronize.syncMessageRequestMode).
 func (m *ModeManager) Follow(w *body.MessageRequestModeSerializeWrapper) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -51,6 +51,8 @@ type Options struct {
 	Log           *slog.Logger
 	// Delivered counts; it is called by the service's goroutine.
 	Delivered func(Delivery)
+	// Paused tells that another broker delivers for now; asked every pausePoll. nil = never.
+	Paused func() bool
 }
 
 // Limits of one turn of the service.
@@ -240,11 +242,26 @@ func (s *ScheduleMessageService) run() {
 	}
 }
 
+// pausePoll is how often a paused service asks whether it still is.
+const pausePoll = time.Second
+
+// pause forgets what is known of the levels: their offsets are somebody else's for now.
+func (s *ScheduleMessageService) pause() time.Duration {
+	for lv := 1; lv < len(s.levels); lv++ {
+		s.levels[lv].next = 0
+		s.levels[lv].arrived.Store(true)
+	}
+	return pausePoll
+}
+
 // idleSleep is how long the service sleeps when nothing waits; a wake ends it.
 const idleSleep = time.Hour
 
 // deliverDue serves every level that may have something and returns the time to the next due message.
 func (s *ScheduleMessageService) deliverDue() time.Duration {
+	if s.o.Paused != nil && s.o.Paused() {
+		return s.pause()
+	}
 	sleep := idleSleep
 	for again := true; again; {
 		again = false

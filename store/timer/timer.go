@@ -134,6 +134,8 @@ type TimerMessageStore struct {
 	running   sync.WaitGroup
 	closed    sync.Once
 	loaded    bool
+	started   bool  // guarded by mu
+	followed  *lost // what another broker has delivered meanwhile, see Follow; guarded by mu
 
 	// mu guards what follows, up to the goroutine's own.
 	mu          sync.Mutex
@@ -227,6 +229,9 @@ func (s *TimerMessageStore) Start() error {
 	if err := s.recover(); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.started = true
+	s.mu.Unlock()
 	loops := []func(){s.run, s.flushLoop}
 	if s.o.Warm {
 		loops = append(loops, s.warmLoop)
@@ -281,6 +286,7 @@ func (s *TimerMessageStore) turn() time.Duration {
 			}
 			s.retryAt = 0
 		}
+		s.takeFollowed()
 		s.setBack(s.floor(now))
 		live := s.o.Live()
 		more, err := s.enqueue(&live)

@@ -1,0 +1,81 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"skylark/codec"
+	"skylark/store"
+)
+
+// escapeTimeout bounds a message to another broker.
+const escapeTimeout = 3 * time.Second
+
+// escapeStore is the store of the services that deliver delayed and timed messages in a group with acting masters (Java
+// EscapeBridge): what a slave delivers as acting master goes to another broker of the topic, for its own log is a copy. With
+// enableRemoteEscape off, or without such a broker, the message waits.
+type escapeStore struct {
+	*store.MessageStore
+	b *Broker
+}
+
+// Append stores a message here, or on another broker. PutOK without EndOffset: it is elsewhere.
+func (e *escapeStore) Append(m *codec.Message) store.PutResult {
+	b := e.b
+	if !b.isSlave() {
+		return e.MessageStore.Append(m)
+	}
+	if !b.replica.acting.Load() || !b.cfg.broker.EnableRemoteEscape {
+		return store.PutResult{Status: store.ServiceNotAvailable, Err: errEscapeOff}
+	}
+	if err := b.sendElsewhere(m); err != nil {
+		return store.PutResult{Status: store.ServiceNotAvailable, Err: err}
+	}
+	return store.PutResult{Status: store.PutOK, Count: 1}
+}
+
+var errEscapeOff = fmt.Errorf("broker: this slave delivers nothing (enableRemoteEscape)")
+
+// hostFlags tell the length of the hosts in a record; the other broker sets its own.
+const hostFlags = codec.SysFlagBornHostV6 | codec.SysFlagStoreHostV6
+
+// notElsewhere are the properties that brought a message to where it waited: it must not wait again.
+var notElsewhere = []string{codec.PropDelayTimeLevel, codec.PropRealTopic, codec.PropRealQueueID, codec.PropTimerDelaySec,
+	codec.PropTimerDelayMs, codec.PropTimerDeliverMs, codec.PropTimerOutMs}
+
+// sendElsewhere sends a message to another broker that takes messages of its topic.
+func (b *Broker) sendElsewhere(m *codec.Message) error {
+	route, err := b.registrar.route(m.Topic)
+	if err != nil {
+		return fmt.Errorf("broker: route of %s: %w", m.Topic, err)
+	}
+	type target struct {
+		addr   string
+		queues int32
+	}
+	var targets []target
+	for _, q := range route.QueueDatas {
+		if q.Perm&codec.PermWrite == 0 || q.WriteQueueNums <= 0 || q.BrokerName == b.cfg.broker.BrokerName {
+			continue
+		}
+		for _, d := range route.BrokerDatas {
+			if addr := d.MasterAddr(); d.BrokerName == q.BrokerName && addr != "" {
+				targets = append(targets, target{addr, q.WriteQueueNums})
+			}
+		}
+	}
+	if len(targets) == 0 {
+		return fmt.Errorf("broker: no other broker takes messages of %s", m.Topic)
+	}
+	to := targets[rand.IntN(len(targets))]
+	props := codec.RemoveProperty(nil, m.Properties, notElsewhere...)
+	h := codec.SendMessageHeader{ProducerGroup: []byte(codec.InnerProducerGroup), Topic: []byte(m.Topic),
+		QueueID: rand.Int32N(to.queues), SysFlag: m.SysFlag &^ hostFlags, BornTimestamp: m.BornTimestamp, Flag: m.Flag,
+		ReconsumeTimes: m.ReconsumeTimes, Properties: codec.Field{Value: props}}
+	ctx, cancel := context.WithTimeout(b.registrar.ctx, escapeTimeout)
+	defer cancel()
+	_, err = b.registrar.client.Send(ctx, to.addr, &h, m.Body)
+	return err
+}
