@@ -72,7 +72,7 @@ func (b *Broker) mayHold(q *pull, key hold.Key) bool {
 	if b.offsets.HasReset(key.Topic, q.group.Name, key.QueueID) {
 		return false
 	}
-	return b.topics.Get(key.Topic) == q.topic
+	return q.topic.Light || b.topics.Get(key.Topic) == q.topic
 }
 
 // keep is the request in memory of its own.

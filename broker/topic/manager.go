@@ -45,6 +45,7 @@ type Topic struct {
 	System        bool
 	Compaction    bool // cleanup.policy COMPACTION: messages need a key
 	BatchCQ       bool // queue.type BatchCQ: may hold inner batches
+	Light         bool // that of a light queue: it exists by its name, and every look-up makes another one
 	Put           *stats.TopicPut
 }
 
@@ -224,7 +225,9 @@ func (m *Manager) light(name string) *Topic {
 	if codec.ValidateTopic(name) != nil {
 		return nil
 	}
-	return m.make(simple(name, 1, codec.PermRead|codec.PermWrite))
+	t := m.make(simple(name, 1, codec.PermRead|codec.PermWrite))
+	t.Light = true
+	return t
 }
 
 // All are the topics sorted by name.
