@@ -9,6 +9,7 @@
 //	commitlog/<20 digits>                records one behind the other (codec.ParseRecord), a blank record at the end of
 //	                                     each file; the name is the offset of the first byte
 //	consumequeue/<topic>/<id>/<20 digits>  20 bytes for each message of a queue (consumeQueue)
+//	batchconsumequeue/<topic>/<id>/<20 digits>  46 bytes for each record of a queue of the kind BatchCQ (batchEntry)
 //	index/<17 digits>                    hash chains from keys to records (indexFile); the name is a local time
 //	queueCheckpoint                      ours: what queues and index hold for sure (queueMarks); Java ignores it
 //	timerwheel, timerlog/                timer messages, see package timer
