@@ -91,14 +91,17 @@ func (p *SendBackProcessor) Process(r *rpc.Request) {
 	b.replyDurable(r, put.EndOffset)
 }
 
-// replyDurable answers code 0 once everything before end is as durable as promised.
+// replyDurable answers code 0 once everything before end is as durable as promised. A slave that is late or missing is no
+// failure here, as in Java: the message is stored, and whoever got an error would store it once more.
 func (b *Broker) replyDurable(r *rpc.Request, end store.PhyOffset) {
 	d := r.Defer()
 	b.inflight.add()
 	done := func(status store.PutStatus) {
 		defer b.inflight.done()
 		answer := d.Response(codec.RespSuccess, "")
-		if status != store.PutOK {
+		switch status {
+		case store.PutOK, store.FlushSlaveTimeout, store.SlaveNotAvailable:
+		default:
 			answer.Code, answer.Remark = codec.RespSystemError, status.String()
 		}
 		_ = d.Reply(answer) // a closed connection needs no answer

@@ -155,6 +155,9 @@ func (b *Broker) synchronize() {
 		case <-all.C():
 			b.replica.sync.SyncAll(ctx)
 		case <-timers.C():
+			if addr := b.o.Config.Store().HaMasterAddress; addr != "" {
+				b.replica.client.SetMaster(addr) // it may have been set meanwhile
+			}
 			b.replica.sync.SyncTimer(ctx)
 		}
 	}
@@ -226,7 +229,7 @@ func (b *Broker) masterFound(masterAddr, haAddr string) {
 		default:
 		}
 	}
-	if b.cfg.store.HaMasterAddress == "" && haAddr != "" {
+	if b.o.Config.Store().HaMasterAddress == "" && haAddr != "" {
 		b.replica.client.SetMaster(haAddr)
 	}
 }

@@ -200,7 +200,7 @@ type MessageStoreConfig struct {
 	// HaTransferBatchSize: bytes of one HA frame's body.
 	HaTransferBatchSize int `prop:"haTransferBatchSize" def:"32768" is:"1..4194304 live"`
 	// HaMasterAddress: slave: "host:port" of the master's HA port, instead of the one from the name server.
-	HaMasterAddress string `prop:"haMasterAddress"`
+	HaMasterAddress string `prop:"haMasterAddress" is:"live"`
 	// HaMaxGapNotInSync: bytes a slave may lag and still count as in sync; 4.9: haSlaveFallbehindMax.
 	HaMaxGapNotInSync int `prop:"haMaxGapNotInSync" def:"268435456" old:"haSlaveFallbehindMax" is:"1.. live"`
 	// BrokerRole: whether sends wait for slaves, or the broker is one.

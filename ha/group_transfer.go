@@ -13,7 +13,8 @@ import (
 const maxWaiting = 65536
 
 // GroupTransferService are the puts that wait for copies (Java GroupTransferService), in the order of their offsets. A
-// report of a slave answers everybody at the front who has what he waits for; a single timer answers those whose time is over.
+// report of a slave answers everybody at the front who has what he waits for; a single timer answers those whose time is
+// over.
 //
 //	per put     one lock, an append to a list; no goroutine, no timer, no allocation beyond the caller's closure
 //	per report  one lock, one look at the first that waits, one callback for each that is answered
