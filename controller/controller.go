@@ -123,15 +123,14 @@ func (c *Controller) engineOptions() reactor.Options {
 	}
 }
 
-// register binds the request codes to their processors and pools. Heartbeats and Raft have pools of their own: what keeps
-// brokers and leaders alive does not wait behind requests.
+// register binds the request codes to their processors and pools. Heartbeats are heard on the event loops and Raft has a
+// pool of its own: what keeps brokers and leaders alive does not wait behind requests.
 func (c *Controller) register() {
 	cfg := c.settings()
 	requests := c.server.NewPool(rpc.PoolOptions{Name: "controllerRequest", Workers: cfg.ControllerThreadPoolNums,
 		Capacity: cfg.ControllerRequestThreadPoolQueueCapacity})
-	beats := c.server.NewPool(rpc.PoolOptions{Name: "heartbeat", Workers: heartbeatWorkers, Capacity: maxBeats})
 	raft := c.server.NewPool(rpc.PoolOptions{Name: "raft", Workers: node.MaxPeers, Capacity: maxPosted})
-	c.server.Register(rpc.Route{Code: codec.ReqBrokerHeartbeat, Processor: &HeartbeatProcessor{c}, Pool: beats})
+	c.server.Register(rpc.Route{Code: codec.ReqBrokerHeartbeat, Processor: &HeartbeatProcessor{c}, OnLoop: true})
 	c.server.Register(rpc.Route{Code: codec.ReqControllerRaft, Processor: &RaftProcessor{c}, Pool: raft})
 	for _, p := range []struct {
 		proc  rpc.Processor
@@ -145,8 +144,6 @@ func (c *Controller) register() {
 		}
 	}
 }
-
-const heartbeatWorkers = 2
 
 // storeDir is the directory of this member's log.
 func (c *Controller) storeDir() string {

@@ -234,7 +234,8 @@ func (b *fakeBroker) up() *codec.RegisterBrokerToControllerResponseHeader {
 	b.client = client.New(client.Options{Dialer: b.s.dialer(), Log: b.s.log})
 	b.stop, b.done = make(chan struct{}), make(chan struct{})
 	if b.id == 0 {
-		a := b.call(codec.ReqControllerGetNextBrokerID, &codec.GetNextBrokerIDRequestHeader{ClusterName: "c", BrokerName: b.name}, nil)
+		a := b.call(codec.ReqControllerGetNextBrokerID,
+			&codec.GetNextBrokerIDRequestHeader{ClusterName: "c", BrokerName: b.name}, nil)
 		code(t, codec.RespSuccess, a)
 		id := *answer[codec.GetNextBrokerIDResponseHeader](t, a).NextBrokerID
 		code(t, codec.RespSuccess, b.call(codec.ReqControllerApplyBrokerID, &codec.ApplyBrokerIDRequestHeader{ClusterName: "c",
@@ -274,7 +275,8 @@ func (b *fakeBroker) beat() {
 }
 
 func (b *fakeBroker) elect() *codec.Command {
-	return b.call(codec.ReqControllerElectMaster, &codec.ElectMasterRequestHeader{ClusterName: "c", BrokerName: b.name, BrokerID: b.id}, nil)
+	return b.call(codec.ReqControllerElectMaster,
+		&codec.ElectMasterRequestHeader{ClusterName: "c", BrokerName: b.name, BrokerID: b.id}, nil)
 }
 
 func (b *fakeBroker) alter(masterEpoch, setEpoch int32, set ...int64) *codec.Command {

@@ -11,8 +11,9 @@ import (
 const (
 	// closeGrace is how long a broker whose connection ended may take to be heard of again.
 	closeGrace = 1500 * time.Millisecond
-	// startGrace is how long after the start silence says nothing about a broker that was not heard of yet.
-	startGrace = 5 * time.Second
+	// startGrace is how long after the start silence says nothing about a broker that was not heard of yet: Java's brokers
+	// look every 3 s which controllers are there.
+	startGrace = 10 * time.Second
 	// defaultBeatTimeout is for brokers that do not name one (Java DEFAULT_BROKER_CHANNEL_EXPIRED_TIME).
 	defaultBeatTimeout = 10 * time.Second
 	minBeatTimeout     = 100 * time.Millisecond
@@ -30,7 +31,6 @@ type brokerKey struct {
 // beat is the last that was heard of a broker.
 type beat struct {
 	live    replicas.Live
-	addr    string
 	timeout time.Duration
 	last    time.Time
 	conn    uint64

@@ -19,6 +19,8 @@ const (
 	tickInterval = 100 * time.Millisecond
 	// maxPosted bounds the requests and messages that wait for the loop.
 	maxPosted = 4096
+	// maxSteps bounds the requests among them that carry Raft's messages, a frame each at most.
+	maxSteps = 16
 	// maxAtOnce is how many of them are taken before the node works and the disk is synced once for all.
 	maxAtOnce = 256
 )
@@ -32,6 +34,7 @@ type loop struct {
 	done  chan struct{}
 	role  atomic.Pointer[node.Role] // as of the last work
 	err   atomic.Pointer[error]     // why the node is of no use any more
+	steps atomic.Int32              // posted by step
 
 	proposals map[node.Ticket]func(node.Result)
 	reads     map[node.Ticket]func(ok bool)
@@ -227,13 +230,22 @@ func (l *loop) read(confirm bool, done func(err error)) {
 	}
 }
 
-// step hands messages of another controller to the node.
+// step hands messages of another controller to the node. Members that keep to the protocol have one request each under way.
 func (l *loop) step(ms []raftpb.Message) bool {
-	return l.post(func() {
+	if l.steps.Add(1) > maxSteps {
+		l.steps.Add(-1)
+		return false
+	}
+	posted := l.post(func() {
+		l.steps.Add(-1)
 		for i := range ms {
 			l.node.Step(ms[i])
 		}
 	})
+	if !posted {
+		l.steps.Add(-1)
+	}
+	return posted
 }
 
 // refusal is code and remark for a request that came to nothing.

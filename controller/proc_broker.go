@@ -72,7 +72,7 @@ func (p *BrokerProcessor) electMaster(r *rpc.Request) {
 	}
 	e := &replicas.Event{Kind: replicas.KindElectMaster, Cluster: h.ClusterName, Broker: h.BrokerName, BrokerID: h.BrokerID,
 		Designate: h.DesignateElect, Unclean: p.c.settings().EnableElectUncleanMaster}
-	p.c.propose(r, e, func(d *rpc.Deferred, dec *replicas.Decision) *codec.Command {
+	p.c.proposeWhen(r, e, p.heardOf(e), func(d *rpc.Deferred, dec *replicas.Decision) *codec.Command {
 		if !dec.OK() && dec.Code != codec.RespControllerMasterStillExist {
 			return respond(d, dec.Code, dec.Remark, nil, nil)
 		}
@@ -89,6 +89,19 @@ func (p *BrokerProcessor) electMaster(r *rpc.Request) {
 		return respond(d, dec.Code, dec.Remark, &codec.ElectMasterResponseHeader{MasterBrokerID: masterID(g),
 			MasterAddress: g.Address(g.Master), MasterEpoch: &g.MasterEpoch, SyncStateSetEpoch: &g.SyncStateSetEpoch}, content)
 	})
+}
+
+// heardOf tells whether the one who wants to be the first master has been heard of. Java's brokers send the heartbeat that
+// tells their last epoch just before, but in another thread.
+func (p *BrokerProcessor) heardOf(e *replicas.Event) func() bool {
+	return func() bool {
+		g := p.c.loop.node.State().Group(e.Broker)
+		if g == nil || g.MasterEpoch > 0 {
+			return true
+		}
+		live, _ := p.c.beats.look(p.c.o.Clock.Now(), e.Broker, []int64{e.BrokerID})
+		return len(live) > 0
+	}
 }
 
 func (p *BrokerProcessor) registerBroker(r *rpc.Request) {
@@ -182,6 +195,12 @@ const (
 	heartbeatRemark = "Heart beat success"
 )
 
+// ProcessOnLoop implements rpc.LoopProcessor. It never waits: a heartbeat is there before what the broker asks next.
+func (p *HeartbeatProcessor) ProcessOnLoop(r *rpc.Request) bool {
+	p.Process(r)
+	return true
+}
+
 // Process implements rpc.Processor.
 func (p *HeartbeatProcessor) Process(r *rpc.Request) {
 	var h codec.BrokerHeartbeatRequestHeader
@@ -192,7 +211,11 @@ func (p *HeartbeatProcessor) Process(r *rpc.Request) {
 		r.ReplyError(codec.RespControllerInvalidRequest, "Heart beat with empty brokerId")
 		return
 	}
-	b := beat{addr: h.BrokerAddr, conn: r.Conn().ID(),
+	if len(h.BrokerName) > replicas.MaxText {
+		r.ReplyError(codec.RespInvalidParameter, "brokerName is too long")
+		return
+	}
+	b := beat{conn: r.Conn().ID(),
 		live: replicas.Live{ID: *h.BrokerID, Epoch: unknownEpoch, MaxOffset: unknownOffset, Priority: lowestPriority}}
 	if h.Epoch != nil {
 		b.live.Epoch = *h.Epoch

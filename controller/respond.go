@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"time"
+
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/controller/node"
@@ -35,12 +37,35 @@ func respond(d *rpc.Deferred, code int, remark string, header, content any) *cod
 	return c
 }
 
+// replyFunc makes the answer to a decision.
+type replyFunc func(d *rpc.Deferred, dec *replicas.Decision) *codec.Command
+
 // propose posts an event and answers with what reply makes of the decision.
-func (c *Controller) propose(r *rpc.Request, e *replicas.Event,
-	reply func(d *rpc.Deferred, dec *replicas.Decision) *codec.Command) {
+func (c *Controller) propose(r *rpc.Request, e *replicas.Event, reply replyFunc) {
+	c.proposeWhen(r, e, func() bool { return true }, reply)
+}
+
+// An event that has to wait for something is looked at so often, after so long each time.
+const (
+	maxLooks     = 10
+	lookInterval = 50 * time.Millisecond
+)
+
+// proposeWhen is propose that waits for a moment until ready, which is called on the loop, is true; then it goes on anyway.
+func (c *Controller) proposeWhen(r *rpc.Request, e *replicas.Event, ready func() bool, reply replyFunc) {
 	d := r.Defer()
 	l := c.loop
-	posted := l.post(func() {
+	looks := 0
+	var run func()
+	run = func() {
+		if looks++; looks < maxLooks && l.node.Role().Ready && !ready() {
+			c.o.Clock.AfterFunc(lookInterval, func() {
+				if !l.post(run) {
+					c.answer(&d, d.Response(l.refusal(node.ErrBusy)))
+				}
+			})
+			return
+		}
 		l.propose(e, func(res node.Result) {
 			if res.Err != nil {
 				c.answer(&d, d.Response(l.refusal(res.Err)))
@@ -48,8 +73,8 @@ func (c *Controller) propose(r *rpc.Request, e *replicas.Event,
 			}
 			c.answer(&d, reply(&d, &res.Decision))
 		})
-	})
-	if !posted {
+	}
+	if !l.post(run) {
 		r.ReplyError(l.refusal(node.ErrBusy))
 	}
 }

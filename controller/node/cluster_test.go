@@ -71,8 +71,8 @@ type flight struct {
 
 func newCluster(t *testing.T, n int, seed uint64) *cluster {
 	cryptotest.SetGlobalRandom(t, seed) // Raft draws its timeouts from crypto/rand
-	c := &cluster{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]string]bool{}, maxWait: 2, leaders: map[uint64]string{},
-		states: map[uint64]string{}, masters: map[[2]string]int64{}, acked: map[string]int64{}, epochs: map[string]int32{},
+	c := &cluster{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]string]bool{}, maxWait: 2,
+		leaders: map[uint64]string{}, states: map[uint64]string{}, masters: map[[2]string]int64{}, acked: map[string]int64{}, epochs: map[string]int32{},
 		reads: map[string]int{}}
 	sum := fnv.New64a()
 	c.trace = func(format string, args ...any) {
@@ -399,6 +399,11 @@ func (c *cluster) finish() {
 	}
 }
 
+// take is a broker of the name a that wants an id.
+func take(id int64, check string) *replicas.Event {
+	return &replicas.Event{Kind: replicas.KindApplyBrokerID, Broker: "a", BrokerID: id, CheckCode: check}
+}
+
 func TestElectionAndProposals(t *testing.T) {
 	for n := 1; n <= MaxPeers; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -425,10 +430,10 @@ func TestLeaderCutOff(t *testing.T) {
 	c := newCluster(t, 3, 2)
 	c.await("a leader", func() bool { return c.leader() != nil })
 	old := c.leader()
-	require.NoError(t, c.ask(old, &replicas.Event{Kind: replicas.KindApplyBrokerID, Broker: "a", BrokerID: 1, CheckCode: "a:1;0"}))
+	require.NoError(t, c.ask(old, take(1, "a:1;0")))
 	c.await("an answer", func() bool { return c.acked["a:1;0"] == 1 })
 	c.cutOff(old.id)
-	require.NoError(t, c.ask(old, &replicas.Event{Kind: replicas.KindApplyBrokerID, Broker: "a", BrokerID: 2, CheckCode: "a:2;0"}))
+	require.NoError(t, c.ask(old, take(2, "a:2;0")))
 	require.NoError(t, c.read(old))
 	c.await("another leader", func() bool { return c.leader() != nil && c.leader() != old })
 	c.await("the old one knows", func() bool { return !old.node.Role().Leader })
@@ -436,7 +441,7 @@ func TestLeaderCutOff(t *testing.T) {
 	require.Zero(t, c.reads["done"])
 	require.Equal(t, 1, c.reads["failed"])
 	require.NotContains(t, c.acked, "a:2;0")
-	require.NoError(t, c.ask(c.leader(), &replicas.Event{Kind: replicas.KindApplyBrokerID, Broker: "a", BrokerID: 2, CheckCode: "a:3;0"}))
+	require.NoError(t, c.ask(c.leader(), take(2, "a:3;0")))
 	c.finish()
 	require.EqualValues(t, 2, c.acked["a:3;0"])
 }
@@ -455,7 +460,7 @@ func TestNoMajorityNoAnswer(t *testing.T) {
 		c.member(id).upAgain = 1 << 30
 	}
 	l := c.leader()
-	require.NoError(t, c.ask(l, &replicas.Event{Kind: replicas.KindApplyBrokerID, Broker: "a", BrokerID: 1, CheckCode: "a:1;0"}))
+	require.NoError(t, c.ask(l, take(1, "a:1;0")))
 	c.run(200)
 	require.Nil(t, c.leader())
 	require.Empty(t, c.acked)

@@ -137,6 +137,8 @@ func (s *State) applyBrokerID(g *Group, e *Event) Decision {
 		return refuse(g, codec.RespControllerBrokerIDInvalid, "Fail to apply brokerId: %d in broker-set: %s", e.BrokerID, e.Broker)
 	case s.replicas >= MaxReplicas:
 		return refuse(g, codec.RespControllerBrokerIDInvalid, "there are %d replicas, at most %d", s.replicas, MaxReplicas)
+	case len(g.Replicas) >= MaxIDs:
+		return refuse(g, codec.RespControllerBrokerIDInvalid, "%s has %d replicas, at most %d", g.Name, len(g.Replicas), MaxIDs)
 	}
 	s.addReplica(g, e)
 	return done(g)

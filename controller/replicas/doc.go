@@ -14,7 +14,8 @@
 //
 // # Rules that hold in every state
 //
-//   - masterEpoch of a broker name never falls and rises with every new master, and with the loss of one;
+//   - masterEpoch of a broker name never falls and rises with every new master, and with the loss of one; that of a new
+//     master is higher than any a living replica knows of;
 //   - a master is in the SyncStateSet; a new master is alone in it;
 //   - members of the SyncStateSet are registered replicas;
 //   - an id below NextID is not handed out again, also after its replica was cleaned;

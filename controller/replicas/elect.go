@@ -31,6 +31,7 @@ func (s *State) electMaster(g *Group, e *Event) Decision {
 		return refuse(g, codec.RespControllerMasterStillExist,
 			"The old master %d is still alive, not need to elect new master for broker %s", elected, e.Broker)
 	case elected != 0:
+		g.skipEpochs(e)
 		g.setMaster(elected)
 		g.setSyncStateSet([]int64{elected})
 		d := done(g)
@@ -43,6 +44,19 @@ func (s *State) electMaster(g *Group, e *Event) Decision {
 		return refuse(g, codec.RespControllerMasterNotAvailable, "Old master has down and failed to elect a new broker master")
 	default:
 		return refuse(g, codec.RespControllerElectMasterFailed, "Failed to elect a new master")
+	}
+}
+
+// maxKnownEpoch is the highest epoch of a broker that is believed: counting on from it does not overflow.
+const maxKnownEpoch = 1 << 30
+
+// skipEpochs passes over the epochs that brokers have in their files: those that controllers before these counted. A
+// master can begin an epoch only if it is higher than its last one.
+func (g *Group) skipEpochs(e *Event) {
+	for _, live := range e.Live {
+		if live.Epoch < maxKnownEpoch {
+			g.MasterEpoch = max(g.MasterEpoch, live.Epoch)
+		}
 	}
 }
 

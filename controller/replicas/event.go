@@ -3,6 +3,9 @@ package replicas
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Kind tells what an event asks for.
@@ -32,7 +35,7 @@ const (
 	MaxReplicas = 16384
 	// MaxText bounds cluster name, broker name, address and check code, in bytes.
 	MaxText = 255
-	// MaxIDs bounds the ids in one event.
+	// MaxIDs bounds the ids in one event, and the replicas of one broker name.
 	MaxIDs = 1024
 )
 
@@ -96,8 +99,8 @@ func (e *Event) Validate() error {
 	for _, f := range []struct{ name, value string }{
 		{"clusterName", e.Cluster}, {"brokerName", e.Broker}, {"brokerAddress", e.Address}, {"registerCheckCode", e.CheckCode},
 	} {
-		if len(f.value) > MaxText {
-			return fmt.Errorf("%s has %d bytes, at most %d", f.name, len(f.value), MaxText)
+		if err := checkText(f.name, f.value); err != nil {
+			return err
 		}
 	}
 	if e.Broker == "" {
@@ -118,6 +121,19 @@ func (e *Event) Validate() error {
 	case KindAlterSyncStateSet, KindElectMaster, KindCleanBroker:
 	default:
 		return fmt.Errorf("event kind %d is not known", e.Kind)
+	}
+	return nil
+}
+
+// checkText keeps out what JSON would write in another way or at many times the length.
+func checkText(name, value string) error {
+	switch {
+	case len(value) > MaxText:
+		return fmt.Errorf("%s has %d bytes, at most %d", name, len(value), MaxText)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("%s is not UTF-8", name)
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return fmt.Errorf("%s has control characters", name)
 	}
 	return nil
 }

@@ -53,7 +53,8 @@ func (w *world) lost() Decision {
 }
 
 func (w *world) alter(master int64, epoch, setEpoch int32, set ...int64) Decision {
-	return w.apply(Event{Kind: KindAlterSyncStateSet, BrokerID: master, MasterEpoch: epoch, SetEpoch: setEpoch, SyncStateSet: set})
+	return w.apply(Event{Kind: KindAlterSyncStateSet, BrokerID: master, MasterEpoch: epoch, SetEpoch: setEpoch,
+		SyncStateSet: set})
 }
 
 func (w *world) register(id int64, addr string) Decision {
@@ -68,7 +69,7 @@ func (w *world) clean(living bool, ids ...int64) Decision {
 func three(t *testing.T) *world {
 	w := newWorld(t)
 	for id := int64(1); id <= 3; id++ {
-		w.alive(id, 1, 100, 9)
+		w.alive(id, 0, 100, 9)
 		require.True(t, w.take(id, string(rune('0'+id))+":1;0").OK())
 	}
 	require.True(t, w.elect(1).Elected)
@@ -191,14 +192,26 @@ func TestElectionPolicy(t *testing.T) {
 		require.EqualValues(t, 3, d.Group.SyncStateSetEpoch)
 	}
 	f(2, func(*world) {}) // all equal
-	f(3, func(w *world) { w.alive(3, 2, 0, 9) })
-	f(3, func(w *world) { w.alive(3, 1, 101, 9) })
-	f(3, func(w *world) { w.alive(3, 1, 100+1<<40, 9) }) // Java's comparator overflows
-	f(3, func(w *world) { w.alive(3, 1, 100, 1) })
-	f(2, func(w *world) { w.alive(3, 1, 99, 1) })
+	f(3, func(w *world) { w.alive(3, 1, 0, 9) })
+	f(3, func(w *world) { w.alive(3, 0, 101, 9) })
+	f(3, func(w *world) { w.alive(3, 0, 100+1<<40, 9) }) // Java's comparator overflows
+	f(3, func(w *world) { w.alive(3, 0, 100, 1) })
+	f(2, func(w *world) { w.alive(3, 0, 99, 1) })
 	f(3, func(w *world) { delete(w.live, 2) })
 	f(0, func(w *world) { clear(w.live) })
 	f(2, func(w *world) { w.unknown = []int64{3} }) // nobody unknown is elected
+}
+
+// Brokers that other controllers have counted epochs for: theirs are not used again.
+func TestEpochsOfBefore(t *testing.T) {
+	w := newWorld(t)
+	w.take(1, "h1:1;0")
+	w.alive(1, 7, 100, 0)
+	w.alive(2, 5, 100, 0)
+	w.alive(3, maxKnownEpoch, 0, 0)
+	d := w.elect(1)
+	require.True(t, d.Elected)
+	require.EqualValues(t, 8, d.Group.MasterEpoch)
 }
 
 func TestDesignatedElection(t *testing.T) {
@@ -220,7 +233,7 @@ func TestUncleanElection(t *testing.T) {
 	delete(w.live, 1)
 	code(t, codec.RespControllerElectMasterFailed, w.elect(2))
 	w.unclean = true
-	w.alive(3, 1, 200, 9)
+	w.alive(3, 0, 200, 9)
 	d := w.lost()
 	require.True(t, d.Elected)
 	require.EqualValues(t, 3, d.Group.Master)
@@ -303,6 +316,8 @@ func TestInvalidEvents(t *testing.T) {
 	f("brokerName", Event{Kind: KindElectMaster})
 	f("brokerName", Event{Kind: KindElectMaster, Broker: long})
 	f("clusterName", Event{Kind: KindElectMaster, Broker: "b", Cluster: long})
+	f("UTF-8", Event{Kind: KindElectMaster, Broker: "b\xff"})
+	f("control", Event{Kind: KindElectMaster, Broker: "b\n"})
 	f("registerCheckCode", Event{Kind: KindApplyBrokerID, Broker: "b"})
 	f("brokerAddress", Event{Kind: KindRegisterBroker, Broker: "b"})
 	f("kind 77", Event{Kind: 77, Broker: "b"})
@@ -329,7 +344,14 @@ func TestSnapshot(t *testing.T) {
 func TestLimitOfReplicas(t *testing.T) {
 	w := newWorld(t)
 	w.take(1, "h:1;0")
+	g := w.s.groups["b"]
+	for id := int64(2); id <= MaxIDs; id++ {
+		g.Replicas = append(g.Replicas, Replica{ID: id})
+	}
+	g.NextID = MaxIDs + 1
+	code(t, codec.RespControllerBrokerIDInvalid, w.take(g.NextID, "h:2;0"))
 	w.s.replicas = MaxReplicas
 	code(t, codec.RespControllerBrokerIDInvalid, w.take(2, "h:2;0"))
-	code(t, codec.RespControllerBrokerIDInvalid, w.apply(Event{Kind: KindApplyBrokerID, Broker: "x", BrokerID: 1, CheckCode: "h:1;0"}))
+	other := Event{Kind: KindApplyBrokerID, Broker: "x", BrokerID: 1, CheckCode: "h:1;0"}
+	code(t, codec.RespControllerBrokerIDInvalid, w.apply(other))
 }

@@ -311,8 +311,7 @@ func TestPowerCuts(t *testing.T) {
 			step(t, w, m)
 			images = append(images, fsys.CrashClone(rapid.Uint64().Draw(t, "seed")))
 			for i, image := range images {
-				cw, rec, err := Open(Options{FS: image, Dir: dir, SegmentBytes: segment, Identity: me, Log: slog.New(slog.DiscardHandler)})
-				require.NoError(t, err)
+				cw, rec := open(t, image, segment)
 				done := m.equal(rec)
 				if i == len(images)-1 {
 					require.True(t, done, "what was acknowledged is there")

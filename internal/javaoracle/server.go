@@ -103,6 +103,19 @@ func (s Server) StartBroker(ctx context.Context) (*Process, error) {
 	return s.start(ctx, "broker", "org.apache.rocketmq.broker.BrokerStartup", conf, s.BrokerPort)
 }
 
+// StartController starts a controller that is alone in its group, "g", as member n0, and waits until it listens on port. It
+// leads after some seconds. Properties go over its settings.
+func (s Server) StartController(ctx context.Context, port int) (*Process, error) {
+	conf := map[string]string{
+		"controllerDLegerGroup": "g", "controllerDLegerSelfId": "n0", "bindAddress": s.bind(),
+		"controllerDLegerPeers": "n0-" + net.JoinHostPort(s.bind(), strconv.Itoa(port)),
+		"controllerStorePath":   filepath.Join(s.Dir, "controller"), "mappedFileSize": "1048576",
+		"configStorePath": filepath.Join(s.Dir, "controller.properties"), "rocketmqHome": s.Dir,
+	}
+	maps.Copy(conf, s.Properties)
+	return s.start(ctx, "controller", "org.apache.rocketmq.controller.ControllerStartup", conf, port)
+}
+
 func (s Server) bind() string {
 	if s.Bind == "" {
 		return "127.0.0.1"
