@@ -93,7 +93,7 @@ func (s *MessageStore) isNumbered(m *codec.Message) bool {
 	if state == codec.SysFlagTransactionPrepared || state == codec.SysFlagTransactionRollback {
 		return false
 	}
-	return m.SysFlag&codec.SysFlagInnerBatch != 0 || wantsLight(m)
+	return m.SysFlag&codec.SysFlagInnerBatch != 0 || wantsLight(m) || codec.IsLMQ(m.Topic)
 }
 
 // appendNumbered is Append for such a message.
@@ -152,6 +152,11 @@ func withSuffix(props, suffix []byte) []byte {
 func (s *MessageStore) number(m *codec.Message) (*numbering, PutResult) {
 	if !isTopicDirName(m.Topic) {
 		return nil, s.putFailure(fmt.Errorf("%w: %q", errTopicName, m.Topic))
+	}
+	if s.o.EnableLmq && codec.IsLMQ(m.Topic) { // a message of a light queue alone; its name counts as well
+		if _, err := s.queues.lightQueue(m.Topic); err != nil {
+			return nil, PutResult{Status: LmqConsumeQueueNumExceeded, Err: err}
+		}
 	}
 	x := &numbering{cq: s.queues.findOrCreate(m.Topic, m.QueueID), step: 1}
 	switch {

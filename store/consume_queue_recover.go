@@ -574,6 +574,7 @@ func (t *consumeQueueTable) destroy() error {
 		t.shards[i].Store(new(map[string]*topicQueues))
 	}
 	t.createMu.Unlock()
+	t.lightTopics.Store(0)
 	t.loaded = queueMarks{}
 	clear(t.deletedTopics)
 	err := errors.Join(t.fs.RemoveAll(t.dir), t.fs.RemoveAll(queuesDir(t.o, BatchCQ)),

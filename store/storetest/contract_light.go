@@ -149,6 +149,7 @@ func testLightRules(h *harness) {
 	h.start()
 	f(store.PutOK, LightMessage("T", 0, "m", "%LMQ%1", "%LMQ%2"))
 	f(store.LmqConsumeQueueNumExceeded, LightMessage("T", 0, "m", "%LMQ%1", "%LMQ%3"))
+	f(store.LmqConsumeQueueNumExceeded, Message("%LMQ%4", 0, "m", "", ""))
 	f(store.PutOK, LightMessage("T", 0, "m2", "%LMQ%1"))
 	settle(h.T, h)
 	requireLight(h, "%LMQ%1", 0, "m", "m2")
