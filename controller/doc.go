@@ -37,6 +37,6 @@
 // # Bounds
 //
 // Requests: the pool's queue, then [maxPosted], then node.MaxPending, each refusing what is beyond it with SYSTEM_BUSY.
-// Messages of members: [maxSteps] requests; to a member: [maxPeerMessages] and [maxPeerBytes]. Brokers: replicas.MaxReplicas registered, [maxBeats]
-// heard of. Notifications: one for each broker address, at most [maxNotices].
+// Messages of members: [maxSteps] requests; to a member: [maxPeerMessages] and [maxPeerBytes]. Brokers:
+// replicas.MaxReplicas registered, [maxBeats] heard of. Notifications: one for each broker address, at most [maxNotices].
 package controller

@@ -72,8 +72,8 @@ type flight struct {
 func newCluster(t *testing.T, n int, seed uint64) *cluster {
 	cryptotest.SetGlobalRandom(t, seed) // Raft draws its timeouts from crypto/rand
 	c := &cluster{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]string]bool{}, maxWait: 2,
-		leaders: map[uint64]string{}, states: map[uint64]string{}, masters: map[[2]string]int64{}, acked: map[string]int64{}, epochs: map[string]int32{},
-		reads: map[string]int{}}
+		leaders: map[uint64]string{}, states: map[uint64]string{}, masters: map[[2]string]int64{},
+		acked: map[string]int64{}, epochs: map[string]int32{}, reads: map[string]int{}}
 	sum := fnv.New64a()
 	c.trace = func(format string, args ...any) {
 		fmt.Fprintf(sum, format+"\n", args...)
