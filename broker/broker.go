@@ -26,6 +26,7 @@ import (
 	"skylark/broker/pop"
 	"skylark/broker/reply"
 	"skylark/broker/schedule"
+	"skylark/broker/statictopic"
 	"skylark/broker/stats"
 	"skylark/broker/topic"
 	"skylark/broker/transaction"
@@ -77,6 +78,7 @@ type Broker struct {
 	store        *store.MessageStore
 	busy         func() bool // store.PageCacheBusy
 	topics       *topic.Manager
+	statics      *statictopic.Manager
 	groups       *group.Manager
 	offsets      *offset.Manager
 	consumers    *conn.ConsumerManager
@@ -226,6 +228,8 @@ func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error
 		ReviveQueueNum: bc.ReviveQueueNum, ValidateSystemTopic: bc.ValidateSystemTopicWhenUpdateTopic,
 		MixedMessageType: bc.EnableMixedMessageType, ScheduleQueues: levels.Max(), Stats: b.stats,
 		EnableLmq: sc.EnableLmq})
+	b.statics = statictopic.New(statictopic.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
+		BrokerName: bc.BrokerName})
 	b.groups = group.New(group.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock, Log: b.log,
 		AutoCreateSubscriptionGroup: bc.AutoCreateSubscriptionGroup, EnableCreateSysGroup: bc.EnableCreateSysGroup,
 		EnableLmq: sc.EnableLmq})
@@ -234,7 +238,7 @@ func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error
 	if err = b.makeFilters(configDir); err != nil {
 		return err
 	}
-	return errors.Join(b.load("topics", b.topics.Load), b.load("subscription groups", b.groups.Load),
+	return errors.Join(b.load("topics", b.topics.Load), b.load("static topics", b.statics.Load), b.load("subscription groups", b.groups.Load),
 		b.load("consumer offsets", b.offsets.Load), b.load("SQL92 subscriptions", b.filters.Load))
 }
 

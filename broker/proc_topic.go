@@ -27,7 +27,9 @@ func (p *TopicProcessor) Process(r *rpc.Request) {
 	case codec.ReqUpdateAndCreateTopicList:
 		p.updateList(r)
 	case codec.ReqGetAllTopicConfig:
-		p.b.replyJSON(r, p.b.topics.Wrapper())
+		w := p.b.topics.Wrapper()
+		w.TopicQueueMappingDetailMap, w.MappingDataVersion = p.b.statics.Details()
+		p.b.replyJSON(r, w)
 	case codec.ReqDeleteTopicInBroker:
 		p.delete(r)
 	case codec.ReqGetTopicConfig:
@@ -46,17 +48,11 @@ func (p *TopicProcessor) update(r *rpc.Request) {
 	if !r.Decode(&h, codec.RespInvalidParameter) {
 		return
 	}
-	c := body.TopicConfig{TopicName: h.Topic, ReadQueueNums: h.ReadQueueNums, WriteQueueNums: h.WriteQueueNums,
-		Perm: h.Perm, Order: h.Order}
-	if err := c.TopicFilterType.UnmarshalText([]byte(h.TopicFilterType)); err != nil || c.TopicFilterType == "" {
-		r.ReplyError(codec.RespInvalidParameter, fmt.Sprintf("topicFilterType is %q, not %s or %s",
-			h.TopicFilterType, body.SingleTag, body.MultiTag))
+	c, err := topicConfig(&h)
+	if err != nil {
+		r.ReplyError(codec.RespInvalidParameter, err.Error())
 		return
 	}
-	if h.TopicSysFlag != nil {
-		c.TopicSysFlag = *h.TopicSysFlag
-	}
-	var err error
 	if c.Attributes, err = p.b.topics.AlterAttributes(p.b.topics.Get(h.Topic), h.Attributes); err == nil {
 		err = p.b.topics.Update(c)
 	}
@@ -65,6 +61,19 @@ func (p *TopicProcessor) update(r *rpc.Request) {
 		return
 	}
 	r.OK()
+}
+
+// topicConfig is the topic of a request, without attributes.
+func topicConfig(h *codec.CreateTopicRequestHeader) (body.TopicConfig, error) {
+	c := body.TopicConfig{TopicName: h.Topic, ReadQueueNums: h.ReadQueueNums, WriteQueueNums: h.WriteQueueNums,
+		Perm: h.Perm, Order: h.Order}
+	if err := c.TopicFilterType.UnmarshalText([]byte(h.TopicFilterType)); err != nil || c.TopicFilterType == "" {
+		return c, fmt.Errorf("topicFilterType is %q, not %s or %s", h.TopicFilterType, body.SingleTag, body.MultiTag)
+	}
+	if h.TopicSysFlag != nil {
+		c.TopicSysFlag = *h.TopicSysFlag
+	}
+	return c, nil
 }
 
 func (p *TopicProcessor) updateList(r *rpc.Request) {
@@ -118,7 +127,7 @@ func (p *TopicProcessor) delete(r *rpc.Request) {
 	for _, name := range names {
 		b.offsets.DeleteTopic(name)
 		b.filters.DeleteTopic(name)
-		errs = append(errs, b.store.DeleteTopic(name))
+		errs = append(errs, b.store.DeleteTopic(name), b.statics.Set(name, nil))
 		if b.timer != nil {
 			b.timer.ForgetTopic(name)
 		}
@@ -174,6 +183,10 @@ func (p *TopicProcessor) get(r *rpc.Request) {
 	t := p.b.topics.Get(h.Topic)
 	if t == nil {
 		r.ReplyError(codec.RespTopicNotExist, fmt.Sprintf("No topic in this broker. topic: %s", h.Topic))
+		return
+	}
+	if d := p.b.statics.Get(t.Name); d != nil && h.Logical != nil && *h.Logical {
+		p.b.replyJSON(r, &body.TopicConfigAndQueueMapping{TopicConfig: t.Config, MappingDetail: d})
 		return
 	}
 	p.b.replyJSON(r, &t.Config)

@@ -80,6 +80,7 @@ func (r *registrar) start() {
 // registerAll sends the whole table to every name server.
 func (r *registrar) registerAll() {
 	w := r.b.topics.Wrapper()
+	r.b.withMappings(&w)
 	ctx, cancel := context.WithTimeout(r.ctx, millis(r.b.cfg.broker.RegisterBrokerTimeoutMills))
 	defer cancel()
 	r.toAll(ctx, &w, true)
@@ -93,6 +94,7 @@ func (r *registrar) topicsChanged(changed []*topic.Topic) {
 		c := t.Config
 		w.TopicConfigTable[t.Name] = &c
 	}
+	r.b.withMappings(&w)
 	ctx, cancel := context.WithTimeout(r.ctx, topicChangedTimeout)
 	defer cancel()
 	r.toAll(ctx, &w, false)

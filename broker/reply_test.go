@@ -12,6 +12,7 @@ import (
 	"skylark/broker/stats"
 	"skylark/codec"
 	"skylark/codec/body"
+	"skylark/internal/vfs"
 )
 
 const replyTopic = "DefaultCluster_REPLY_TOPIC"
@@ -215,4 +216,63 @@ func TestReplyChecks(t *testing.T) {
 	oneway := replyRequest(codec.ReqSendReplyMessageV2, replyProps("c1"), []byte("yes"))
 	require.NoError(t, b.Oneway(oneway))
 	<-asks.requests
+}
+
+// Replies as real clients sent them: the push has the fields of Java's, and the answer too.
+func TestGoldenReplies(t *testing.T) {
+	f := func(t *testing.T, dir, name string) {
+		b := startBroker(t, "")
+		_, reqs := goldenFrames(t, dir, name+"-req")
+		_, answers := goldenFrames(t, dir, name+"-resp")
+		_, pushes := goldenFrames(t, dir, "326-push-reply-message-to-client-req-push")
+		require.NotEmpty(t, reqs)
+		require.Len(t, answers, 1)
+		require.Len(t, pushes, 1)
+		for _, req := range reqs {
+			var h codec.SendMessageHeader
+			require.NoError(t, h.Decode(req))
+			props := codec.ParseProperties(h.Properties.AppendValue(nil))
+			asks := b.dial()
+			asks.serve = confirms(codec.RespSuccess)
+			asks.produce(props[codec.PropReplyToClient], "P")
+			answer := b.do(req)
+			compareGolden(t, name, answers[0], answer)
+			push := <-asks.requests
+			require.Equal(t, fieldNames(pushes[0]), fieldNames(push))
+			require.Equal(t, pushes[0].Flag, push.Flag)
+			require.Equal(t, string(req.Body), string(push.Body))
+			got := codec.ParseProperties([]byte(push.Get("properties")))
+			delete(got, codec.PropPushReplyTime)
+			require.Equal(t, props, got)
+		}
+	}
+	f(t, "java-5.3", "325-send-reply-message-v2")
+	f(t, "java-4.9", "325-send-reply-message-v2")
+	f(t, "java-5.3-binary", "325-send-reply-message-v2")
+}
+
+// A stored reply is there after a kill; the requester gets its replies again as soon as it is known again.
+func TestRepliesOverKill(t *testing.T) {
+	fsys := vfs.NewMem()
+	require.NoError(t, fsys.MkdirAll("/data"))
+	b := start(t, setup{fs: fsys, conf: "flushDiskType=SYNC_FLUSH\n"})
+	for i := range 3 {
+		asks := b.dial()
+		asks.serve = confirms(codec.RespSuccess)
+		reply := func() *codec.Command {
+			return b.do(replyRequest(codec.ReqSendReplyMessageV2, replyProps("c1"), fmt.Append(nil, "reply", i)))
+		}
+		if i > 0 {
+			require.Equal(t, "push reply message fail, channel of <c1> not found.", reply().Remark)
+		}
+		asks.mustSend("T", 0, "REPLY_TO_CLIENT\x01c1\x02", "please")
+		answer := reply()
+		require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
+		<-asks.requests
+		asks.Conn.Close()
+		b = b.kill()
+		b.waitQueue(replyTopic, 0, 2*i+1)
+		last := b.all(replyTopic, 0)
+		require.Equal(t, fmt.Sprint("reply", i), string(last[len(last)-1].Body))
+	}
 }

@@ -144,6 +144,7 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 		codec.ReqConsumeMessageDirectly)
 	route(&StatsProcessor{b}, p.admin, codec.ReqGetConsumeStats, codec.ReqViewBrokerStatsData,
 		codec.ReqGetBrokerRuntimeInfo, codec.ReqGetAllConsumerOffset, codec.ReqGetAllDelayOffset)
+	route(&StaticTopicProcessor{b}, p.admin, codec.ReqUpdateAndCreateStaticTopic)
 	route(&ConfigProcessor{b}, p.admin, codec.ReqGetBrokerConfig)
 	route(&HAProcessor{b}, p.admin, codec.ReqGetBrokerHAStatus)
 	route(&MemberProcessor{b}, p.admin, codec.ReqNotifyMinBrokerIDChange, codec.ReqExchangeBrokerHAInfo,

@@ -146,6 +146,9 @@ func onlyOf(set string, c client) string {
 	if *flagOnly != "" {
 		return *flagOnly
 	}
+	if set == "core" && c.core != "" {
+		return c.core
+	}
 	if strings.HasSuffix(c.name, "-binary") {
 		return fmt.Sprintf("(?!%s)(%s)", popScenarios, scenarioSets[set])
 	}
@@ -175,7 +178,7 @@ func (r *results) take(line, clientName string) {
 func (r *results) again(t *testing.T, clientName string, run func(only string) *results) {
 	var failed []string
 	for _, name := range r.planned {
-		if s := r.status[name]; s != "PASS" && s != "SKIP" && knownFailures[clientName+"/"+name] == "" {
+		if s := r.status[name]; s != "PASS" && s != "SKIP" && knownFailure(clientName, name) == "" {
 			failed = append(failed, name)
 		}
 	}
@@ -200,7 +203,7 @@ func (r *results) report(t *testing.T, clientName string, total tally) {
 	}
 	for _, name := range r.planned {
 		status := r.status[name]
-		why := knownFailures[clientName+"/"+name]
+		why := knownFailure(clientName, name)
 		switch {
 		case status == "PASS":
 			total["PASS"]++

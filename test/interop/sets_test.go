@@ -14,6 +14,8 @@ type client struct {
 	jvmFlags []string
 	// sets the client belongs to.
 	sets []string
+	// core is what the set core asks of it, if not scenarioSets["core"].
+	core string
 }
 
 var (
@@ -30,7 +32,7 @@ var clients = []client{
 		sets: []string{"short", "core", "all"}},
 	{name: "go-remoting", sets: []string{"short", "core", "all"}},
 	{name: "mqadmin-5.3", version: "5.3.3", mainClass: "interop.Mqadmin",
-		sources: []string{"common", "client-5.3", "mqadmin"}, sets: []string{"all"}},
+		sources: []string{"common", "client-5.3", "mqadmin"}, sets: []string{"core", "all"}, core: mqadminCommands},
 	{name: "mqadmin-4.9", version: "4.9.8", mainClass: "interop.Mqadmin",
 		sources: []string{"common", "client-4.9", "mqadmin"}, sets: []string{"all"}},
 }
@@ -44,9 +46,19 @@ var scenarioSets = map[string]string{
 		`batch-64-consume|subscription-change|suspend-resume|broker-rebalance|heartbeat-v2|filter-.*|` +
 		`pull|pull-poll|lite-pull-.*|offset-resume|from-.*|search-offset|reset-offset.*|delay-level|timer-.*|` +
 		`tx-.*|retry|retry-dlq|retry-order-max|trace.*|query-.*|view-offset-id|running-info|consume-directly|` +
-		`consume-stats|admin-topic|admin-group|topic-attributes|update-topic-list|pop-.*`,
+		`consume-stats|admin-.*|topic-attributes|update-topic-list|pop-.*|broadcast-begin|request-reply.*|` +
+		`query-assignment`,
 	"all": `.*`,
 }
+
+// mqadminCommands are the commands that Skylark promises: what there is for topics, groups, offsets, messages, clients,
+// statistics and the name server.
+const mqadminCommands = `updateTopic.*|topic.*|clusterList.*|brokerStatus.*|sendMessage.*|sendMsgStatus|checkMsgSendRT|` +
+	`queryMsg.*|printMsg.*|consumeMessage.*|updateSubGroup.*|getConsumerConfig|consumerProgress.*|consumerConnection|` +
+	`producer.*|consumerStatus.*|statsAll.*|allocateMQ|resetOffsetByTime.*|skipAccumulatedMessage|getBrokerConfig|` +
+	`getNamesrvConfig|updateNamesrvConfig|updateKvConfig|deleteKvConfig|updateOrderConf.*|setConsumeMode|.*ColdData.*|` +
+	`setCommitLogReadAheadMode|cloneGroupOffset|exportMetadata.*|exportConfigs|exportMetrics|deleteSubGroup|deleteTopic.*|` +
+	`wipeWritePerm.*|addWritePerm.*|help`
 
 // popScenarios cannot be said in binary headers: their request codes do not fit its 16 bits.
 const popScenarios = `pop-.*|broker-rebalance-pop`

@@ -26,6 +26,7 @@ var laterScenarios = []scenario{
 	{"retry", 90 * time.Second, retryTimes},
 	{"retry-dlq", 120 * time.Second, retryDlq},
 	{"request-reply", 60 * time.Second, requestReply},
+	{"request-reply-early", 60 * time.Second, requestReplyEarly},
 	{"trace", 60 * time.Second, trace},
 	{"admin-topic", 60 * time.Second, adminTopic},
 }
@@ -167,9 +168,10 @@ func retryDlq(s *scope) string {
 	return "3 deliveries, then DLQ"
 }
 
-func requestReply(s *scope) string {
-	t, g := s.topic(2), s.id("GID")
-	var why atomic.Value
+// replier answers every message of a topic; why is the last reason why it could not.
+func replier(s *scope, t string) (why *atomic.Value) {
+	g := s.id("GID")
+	why = &atomic.Value{}
 	why.Store("")
 	rp := s.producer()
 	c := s.consumer(g)
@@ -189,6 +191,12 @@ func requestReply(s *scope) string {
 		return consumer.ConsumeSuccess, nil
 	}))
 	must(c.Start())
+	return why
+}
+
+func requestReply(s *scope) string {
+	t := s.topic(2)
+	why := replier(s, t)
 	// the broker pushes a reply to a producer it has a heartbeat of: this client sends its first one
 	// a second after its start, to the brokers it knows by then
 	p := s.producer()
@@ -200,6 +208,17 @@ func requestReply(s *scope) string {
 		check(string(r.Body) == fmt.Sprint("re:q", i), "reply %s", r.Body)
 	}
 	return "3 replies"
+}
+
+// A client that has just started has sent no heartbeat: Java's broker does not find it, Skylark does.
+func requestReplyEarly(s *scope) string {
+	t := s.topic(1)
+	why := replier(s, t)
+	p := s.producer()
+	r, err := p.Request(ctx, 28*time.Second, primitive.NewMessage(t, []byte("q")))
+	check(err == nil, "%v; replier: %v", err, why.Load())
+	check(string(r.Body) == "re:q", "reply %s", r.Body)
+	return "a reply before the first heartbeat"
 }
 
 func trace(s *scope) string {

@@ -19,6 +19,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 
@@ -40,6 +41,7 @@ final class PushScenarios {
     static void register() {
         add("push-clustering", 150, PushScenarios::pushClustering);
         add("push-broadcast", 150, PushScenarios::pushBroadcast);
+        add("broadcast-begin", 120, PushScenarios::broadcastBegin);
         add("push-latency", 120, PushScenarios::pushLatency);
         add("filter-tag", 120, PushScenarios::filterTag);
         add("filter-tag-hash-clash", 120, PushScenarios::filterTagHashClash);
@@ -108,6 +110,27 @@ final class PushScenarios {
         for (Received x : gs) x.await(20, 60000);
         for (Received x : gs) eq(20, x.set().size(), "different messages");
         return "20 to each of 2";
+    }
+
+    /** What is sent after start() comes, though the first rebalance is a second later. */
+    private static String broadcastBegin(Scenario s) throws Throwable {
+        String t = s.topic(2), g = s.group();
+        DefaultMQProducer p = s.producer();
+        s.send(p, t, "A", 4, "old");
+        DefaultMQPushConsumer c = s.push(g);
+        Compat.broadcast(c);
+        c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET);
+        c.subscribe(t, "*");
+        Received r = new Received(c);
+        c.start();
+        s.send(p, t, "A", 4, "new");
+        r.await(4, 30000);
+        s.send(p, t, "A", 4, "later");
+        r.await(8, 30000);
+        Thread.sleep(500);
+        eq(8, r.size(), "messages");
+        eq("[later0, later1, later2, later3, new0, new1, new2, new3]", r.set().toString(), "bodies");
+        return "4 sent right after start(), 4 later, none of before";
     }
 
     private static String pushLatency(Scenario s) throws Throwable {
