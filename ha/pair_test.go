@@ -404,3 +404,30 @@ func TestFlowControl(t *testing.T) {
 	same(t, m, s)
 	require.Greater(t, time.Since(began), 100*time.Millisecond)
 }
+
+// With a transient store pool a put that waits for slaves does not wait for the commit's interval.
+func TestTransientPoolDoesNotHoldUpCopies(t *testing.T) {
+	g := newGroup(t, Live{Rule: OneSlave, HeartbeatInterval: time.Second, HousekeepingInterval: testWait})
+	g.fs = vfs.OS
+	o := g.options(t.TempDir())
+	o.TransientStorePoolEnable, o.CommitCommitLogLeastPages = true, 4
+	o.CommitCommitLogThoroughInterval, o.WakeCommitWhenPutMessage = time.Hour, true
+	s, err := store.Open(o)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	h := NewHAService(Options{Log: s, Clock: clock.System, Slog: quietLog, Live: g.live.Load})
+	s.SetReplicas(h)
+	require.NoError(t, s.Start())
+	h.Start(l)
+	m := &testMaster{s, h}
+	defer m.stop(t)
+	slave := g.slave(t.TempDir(), m, false)
+	defer slave.stop(t)
+	require.Eventually(t, func() bool { return h.InSyncReplicas() == 2 }, testWait, testTick)
+	for range 20 {
+		put := m.Put(waitMessage())
+		require.Equal(t, store.PutOK, put.Status)
+		require.GreaterOrEqual(t, slave.MaxPhyOffset(), put.EndOffset)
+	}
+}

@@ -28,8 +28,9 @@ type commitRealTimeService struct {
 	fail      func(error)
 	committed func() // after each commit; set before start
 
-	failed bool      // owned by run: nothing is tried again, what is readable must not depend on luck
-	last   time.Time // of the last commit; owned by run
+	urgent atomic.Bool // see hurry
+	failed bool        // owned by run: nothing is tried again, what is readable must not depend on luck
+	last   time.Time   // of the last commit; owned by run
 
 	// wakeAt is the position in the log at which the service has to look again; MaxInt64 while it is awake.
 	wakeAt atomic.Int64
@@ -78,13 +79,14 @@ func (s *commitRealTimeService) step() bool {
 	where, wrote := s.files.committedWhere.Load(), s.files.wroteEnd()
 	switch rest := s.last.Add(s.o.CommitCommitLogThoroughInterval).Sub(s.o.Clock.Now()); {
 	case s.failed:
+		s.urgent.Store(false)
 		return s.sleep(math.MaxInt64, 0)
 	case where == wrote:
 		if !s.sleep(where+1, 0) {
 			return false
 		}
 		return s.o.WakeCommitWhenPutMessage || s.sleep(math.MaxInt64, s.o.CommitIntervalCommitLog)
-	case rest > 0 && wrote < s.threshold(where):
+	case rest > 0 && wrote < s.threshold(where) && !s.urgent.Load():
 		if !s.o.WakeCommitWhenPutMessage {
 			return s.sleep(math.MaxInt64, min(rest, s.o.CommitIntervalCommitLog))
 		}
@@ -105,7 +107,17 @@ func (s *commitRealTimeService) threshold(where int64) int64 {
 	return (where/vfs.PageSize + int64(s.o.CommitCommitLogLeastPages)) * vfs.PageSize
 }
 
+// hurry commits what was put so far at once: slaves see only that, and a put waits for them.
+func (s *commitRealTimeService) hurry() {
+	s.urgent.Store(true)
+	select {
+	case s.wakeup <- struct{}{}:
+	default:
+	}
+}
+
 func (s *commitRealTimeService) commit() {
+	s.urgent.Store(false)
 	err := s.files.commit()
 	s.last = s.o.Clock.Now()
 	if err != nil {
@@ -126,7 +138,7 @@ func (s *commitRealTimeService) sleep(end int64, limit time.Duration) bool {
 	defer s.wakeAt.Store(math.MaxInt64)
 	for {
 		s.wakeAt.Store(end) // each time: a put that saw an earlier mark may have taken this one away
-		if s.files.wroteEnd() >= end {
+		if s.files.wroteEnd() >= end || s.urgent.Load() && s.files.committedWhere.Load() < s.files.wroteEnd() {
 			return true
 		}
 		select {

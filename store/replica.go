@@ -179,7 +179,8 @@ func (s *MessageStore) appendPiece(at PhyOffset, b []byte) (*rollNeeded, error) 
 	pos := int64(at) - mf.fileFrom
 	end := pos + int64(len(b))
 	if end > mf.size {
-		return nil, fmt.Errorf("%w: [%d,+%d) crosses the end of file %s", ErrForeignLog, at, len(b), mf.path)
+		return nil, fmt.Errorf("%w: [%d,+%d) crosses the end of file %s; mappedFileSizeCommitLog must be that of the master",
+			ErrForeignLog, at, len(b), mf.path)
 	}
 	if end == mf.size {
 		mf.contentEnd = end // published by wrotePosition
@@ -265,6 +266,9 @@ func recordPlace(b []byte) (p PhyOffset, storeTimestamp int64) {
 func (s *MessageStore) durableOnReplicas(end PhyOffset, timeout time.Duration, done func(PutStatus)) bool {
 	w := &jointWait{done: done}
 	w.left.Store(2)
+	if c, ok := s.cl.flusher.(*commitRealTimeService); ok {
+		c.hurry()
+	}
 	flushed := s.cl.flusher.durable(end, timeout, w.flushed)
 	copied := s.replicas.Copied(end, w.copied)
 	switch {
