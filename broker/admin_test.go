@@ -408,7 +408,8 @@ func TestConsumeStats(t *testing.T) {
 
 // Tools see every setting, and no secret.
 func TestGetBrokerConfig(t *testing.T) {
-	b := startBroker(t, "brokerClusterName=C1\nnamesrvAddr=127.0.0.1:1\ninitAuthenticationUser={\"username\":\"u\",\"password\":\"hush\"}\n")
+	b := startBroker(t, "brokerClusterName=C1\nnamesrvAddr=127.0.0.1:1\n"+
+		"initAuthenticationUser={\"username\":\"u\",\"password\":\"hush\"}\n")
 	answer := b.mustCall(codec.ReqGetBrokerConfig, nil, nil)
 	f, err := config.Parse(string(answer.Body), "body")
 	require.NoError(t, err)

@@ -238,7 +238,8 @@ func (b *Broker) makeTables(configDir string, levels schedule.Levels) (err error
 	if err = b.makeFilters(configDir); err != nil {
 		return err
 	}
-	return errors.Join(b.load("topics", b.topics.Load), b.load("static topics", b.statics.Load), b.load("subscription groups", b.groups.Load),
+	return errors.Join(b.load("topics", b.topics.Load), b.load("static topics", b.statics.Load),
+		b.load("subscription groups", b.groups.Load),
 		b.load("consumer offsets", b.offsets.Load), b.load("SQL92 subscriptions", b.filters.Load))
 }
 
