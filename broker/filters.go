@@ -15,19 +15,19 @@ func (b *Broker) makeFilters(configDir string) (err error) {
 	}
 	b.filters, err = consumerfilter.New(consumerfilter.Options{FS: o.FS, ConfigDir: configDir, Clock: b.clock,
 		Log: b.log, ErrorPercent: bc.MaxErrorRateOfBloomFilter, Expected: bc.ExpectConsumerNumUseFilter,
-		KeepDead: millis(bc.FilterDataCleanTimeSpan), Dispatched: b.dispatchedTime, Unclean: unclean})
+		KeepDead: millis(bc.FilterDataCleanTimeSpan), Stored: b.lastStoreTime, Unclean: unclean})
 	if err == nil {
 		sc.BitMapLengthConsumeQueueExt = b.filters.Bloom().BitCount()
 	}
 	return err
 }
 
-// dispatchedTime is the store time (ms) of the last message whose filter bits may be computed.
-func (b *Broker) dispatchedTime() int64 {
+// lastStoreTime is the store time (ms) of the last message whose filter bits may be computed.
+func (b *Broker) lastStoreTime() int64 {
 	if b.store == nil {
 		return 0
 	}
-	return b.store.DispatchedTime()
+	return b.store.LastStoreTime()
 }
 
 // filterOptions are those of ConsumeQueueExt.

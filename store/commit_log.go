@@ -255,6 +255,13 @@ func (cl *commitLog) write(mf *mappedFile, pos int64, run []byte, storeTimestamp
 	cl.populate.passed(mf.fileFrom + end)
 }
 
+// lastStoreTime is the store time (ms) of the last record.
+func (cl *commitLog) lastStoreTime() int64 {
+	cl.putLock.Lock()
+	defer cl.putLock.Unlock()
+	return cl.lastTimestamp
+}
+
 // stopPuts runs f, which takes queues away, while no message is between its queue and the log. A put that has found its
 // queue before looks again.
 func (cl *commitLog) stopPuts(f func()) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 const (
 	// extDirName is the tree beside consumequeue that holds the units.
 	extDirName = "consumequeue_ext"
-	// extHeaderBytes is a unit without its bit map.
-	extHeaderBytes = 20
+	// ExtHeaderBytes is the length of a unit without its bit map.
+	ExtHeaderBytes = 20
 	// maxExtUnitBytes is Java's limit of a unit.
 	maxExtUnitBytes = math.MaxInt16
 	// extEndBytes stay free at the end of a file (Java END_BLANK_DATA_LENGTH): room for the mark that the rest is unused.
@@ -36,7 +37,12 @@ var errExtFull = errors.New("store: no room in ConsumeQueueExt")
 // extAddress is the tagsCode that stands for a position in the files (Java decorate), extOffset the way back.
 func extAddress(offset int64) int64  { return offset + math.MinInt64 }
 func extOffset(address int64) int64  { return address - math.MinInt64 }
-func extUnitBytes(bitMap []byte) int { return extHeaderBytes + len(bitMap) }
+func extUnitBytes(bitMap []byte) int { return ExtHeaderBytes + len(bitMap) }
+
+func (o *Options) extDefaults() {
+	setDefault(&o.MappedFileSizeConsumeQueueExt, 48<<20)
+	setDefault(&o.BitMapLengthConsumeQueueExt, 64)
+}
 
 // extUnit is what ConsumeQueueExt keeps of a message, all big-endian:
 //
@@ -68,12 +74,12 @@ func (u *extUnit) appendTo(b []byte) []byte {
 // extUnitSize is the length of the unit at the start of b, 0 if none stands there: nothing was written, or not all of it
 // reached the disk.
 func extUnitSize(b []byte) int {
-	if len(b) < extHeaderBytes {
+	if len(b) < ExtHeaderBytes {
 		return 0
 	}
 	size := int(int16(binary.BigEndian.Uint16(b)))
 	n := int(int16(binary.BigEndian.Uint16(b[18:])))
-	if n < 0 || size != extHeaderBytes+n {
+	if n < 0 || size != ExtHeaderBytes+n {
 		return 0
 	}
 	return size
@@ -87,7 +93,7 @@ func decodeExtUnit(b []byte) (u extUnit, ok bool) {
 	}
 	u.tagsCode = int64(binary.BigEndian.Uint64(b[2:]))
 	u.storeTimestamp = int64(binary.BigEndian.Uint64(b[10:]))
-	u.bitMap = b[extHeaderBytes:size:size]
+	u.bitMap = b[ExtHeaderBytes:size:size]
 	return u, true
 }
 
@@ -147,6 +153,14 @@ func (x *consumeQueueExt) put(phyOffset int64, unit []byte) (address int64, made
 		x.makeReady(mf)
 	}
 	return x.lastAddress, made, nil
+}
+
+// forget has the record that comes next get a unit of its own, whatever its place in the log. What was cut off the queue
+// keeps its units: they may be read at this moment.
+func (x *consumeQueueExt) forget() {
+	if x != nil {
+		x.lastPhy = -1
+	}
 }
 
 // room is the file for a unit of n bytes; made tells that it is new. A last file without room is closed, as Java does.
@@ -275,7 +289,7 @@ func (g *getter) unit(offset int64) (u extUnit, ok, here bool) {
 	}
 	pos := offset - r.mf.fileFrom
 	wrote := r.mf.readPosition()
-	for need := int64(extHeaderBytes); ; {
+	for need := int64(ExtHeaderBytes); ; {
 		if pos+need > wrote {
 			return u, false, true
 		}
@@ -465,7 +479,7 @@ func (cq *consumeQueue) close() {
 
 // unitBytes is the largest unit that appendWithUnit writes.
 func (t *consumeQueueTable) unitBytes() int64 {
-	return extHeaderBytes + int64(t.o.BitMapLengthConsumeQueueExt+7)/8
+	return ExtHeaderBytes + int64(t.o.BitMapLengthConsumeQueueExt+7)/8
 }
 
 // appendWithUnit is consumeQueue.append with the unit of the record before its entry. The caller holds writeMu.
@@ -497,11 +511,11 @@ func (t *consumeQueueTable) makeUnit(d *dispatchRecord) []byte {
 	t.unit = u.appendTo(t.unit[:0])
 	if calc := t.o.CalcFilterBitMap; calc != nil {
 		t.unit = calc(t.unit, d.topic, d.properties)
-		n := len(t.unit) - extHeaderBytes
+		n := len(t.unit) - ExtHeaderBytes
 		if len(t.unit) > maxExtUnitBytes {
-			t.unit, n = t.unit[:extHeaderBytes], 0
+			t.unit, n = t.unit[:ExtHeaderBytes], 0
 		}
-		binary.BigEndian.PutUint16(t.unit, uint16(extHeaderBytes+n))
+		binary.BigEndian.PutUint16(t.unit, uint16(ExtHeaderBytes+n))
 		binary.BigEndian.PutUint16(t.unit[18:], uint16(n))
 	}
 	return t.unit
@@ -533,4 +547,30 @@ func (t *consumeQueueTable) removeOrphanUnits() error {
 		}
 	}
 	return nil
+}
+
+// QueueUnit is what ConsumeQueueExt keeps of a message.
+type QueueUnit struct {
+	TagsCode       int64
+	StoreTimestamp int64  // ms
+	BitMap         []byte // empty without filter bits
+}
+
+// QueueUnit reads the unit of a message; false if there is none. It may wait for the disk.
+func (s *MessageStore) QueueUnit(topic string, queueID int32, q QueueOffset) (QueueUnit, bool) {
+	cq := s.queues.find(topic, queueID)
+	if cq == nil || cq.ext == nil || int64(q) < cq.minOffset.Load() || int64(q) >= cq.maxOffset.Load() {
+		return QueueUnit{}, false
+	}
+	e, ok := cq.entry(int64(q))
+	if !ok || !isExtAddress(e.tagsCode) {
+		return QueueUnit{}, false
+	}
+	b, mf, ok := cq.ext.bytes(extOffset(e.tagsCode))
+	if !ok {
+		return QueueUnit{}, false
+	}
+	defer mf.Release()
+	u, ok := decodeExtUnit(b)
+	return QueueUnit{u.tagsCode, u.storeTimestamp, bytes.Clone(u.bitMap)}, ok
 }

@@ -19,7 +19,7 @@ import (
 func extOptions(fs vfs.FS) Options {
 	o := testOptions(fs, "/store")
 	o.Log = slog.New(slog.DiscardHandler)
-	o.EnableConsumeQueueExt, o.MappedFileSizeConsumeQueueExt = true, 10*extHeaderBytes+extEndBytes
+	o.EnableConsumeQueueExt, o.MappedFileSizeConsumeQueueExt = true, 10*ExtHeaderBytes+extEndBytes
 	return o
 }
 
@@ -297,15 +297,15 @@ func TestExtUnitOfTooManyBits(t *testing.T) {
 		s := openStore(t, o)
 		extPut(t, s, "T", 0)
 		requireUnits(t, s, "T", 0)
-		want := int64(extHeaderBytes)
+		want := int64(ExtHeaderBytes)
 		if stored {
 			want += int64(bits / 8)
 		}
 		require.Equal(t, want, s.queues.find("T", 0).ext.mfq.wroteEnd())
 	}
 	f(8, true)
-	f(8*(maxExtUnitBytes-extHeaderBytes), true)
-	f(8*(maxExtUnitBytes-extHeaderBytes+1), false)
+	f(8*(maxExtUnitBytes-ExtHeaderBytes), true)
+	f(8*(maxExtUnitBytes-ExtHeaderBytes+1), false)
 }
 
 // A unit that no file has room for leaves the entry with its plain tags code.
@@ -332,4 +332,33 @@ func TestExtFilesOfAnotherLengthAreNamed(t *testing.T) {
 	o.MappedFileSizeConsumeQueueExt = 10
 	_, err = Open(o)
 	require.ErrorContains(t, err, "mappedFileSizeConsumeQueueExt 10 not in [64, 2147483647]")
+}
+
+// A queue that is cut while it is read leaves the units behind its end alone: a record that comes to the same place of the
+// log later gets one of its own.
+func TestExtOfATruncatedQueue(t *testing.T) {
+	s := openStore(t, extOptions(vfs.NewMem()))
+	for n := range 9 {
+		extPut(t, s, "T", n)
+	}
+	cq := s.queues.find("T", 0)
+	held := cq.ext.mfq.last()
+	require.True(t, held.Acquire())
+	defer held.Release()
+	s.queues.writeMu.Lock()
+	defer s.queues.writeMu.Unlock()
+	last, ok := cq.entry(8)
+	require.True(t, ok)
+	require.NoError(t, cq.truncateLive(last.phyOffset))
+	require.EqualValues(t, 8, cq.maxOffset.Load())
+	d := dispatchRecord{topic: []byte("T"), queueOffset: 8, phyOffset: PhyOffset(last.phyOffset), size: int(last.size),
+		tagsCode: 77, storeTimestamp: 78}
+	_, err := s.queues.put(&d, true)
+	require.NoError(t, err)
+	e, ok := cq.entry(8)
+	require.True(t, ok)
+	require.NotEqual(t, last.tagsCode, e.tagsCode)
+	u, ok := cq.ext.unit(extOffset(e.tagsCode))
+	require.True(t, ok)
+	require.Equal(t, extUnit{tagsCode: 77, storeTimestamp: 78}, u)
 }

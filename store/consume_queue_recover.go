@@ -325,7 +325,11 @@ func (cq *consumeQueue) scanEntries(mf *mappedFile, maxPhy int64) (pos, lastPhy 
 // abnormal recovery dispatches again what a crash may have torn.
 func (t *consumeQueueTable) truncate(p PhyOffset) error {
 	return t.forEach(t.all(), manyWorkers(), func(cq *consumeQueue) error {
+		end := cq.maxOffset.Load()
 		err := cq.truncate(int64(p))
+		if cq.maxOffset.Load() < end {
+			err = errors.Join(err, cq.recoverExt())
+		}
 		if saved := cq.saved.Load(); err == nil && saved != nil && saved.maxOffset > cq.maxOffset.Load() {
 			m := cq.mark()
 			cq.saved.Store(&m)
@@ -366,7 +370,7 @@ func (cq *consumeQueue) truncate(p int64) error {
 	cq.maxPhy.Store(maxPhy)
 	cq.maxOffset.Store(end)
 	cq.renumber()
-	return cq.recoverExt()
+	return nil
 }
 
 // dispatch gives a record its entry during recovery. An entry that would leave a hole is put off: the queue lost what

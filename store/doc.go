@@ -10,6 +10,7 @@
 //	                                     each file; the name is the offset of the first byte
 //	consumequeue/<topic>/<id>/<20 digits>  20 bytes for each message of a queue (consumeQueue)
 //	batchconsumequeue/<topic>/<id>/<20 digits>  46 bytes for each record of a queue of the kind BatchCQ (batchEntry)
+//	consumequeue_ext/<topic>/<id>/<20 digits>  20 bytes and filter bits for each entry (extUnit); EnableConsumeQueueExt
 //	index/<17 digits>                    hash chains from keys to records (indexFile); the name is a local time
 //	queueCheckpoint                      ours: what queues and index hold for sure (queueMarks); Java ignores it
 //	timerwheel, timerlog/                timer messages, see package timer

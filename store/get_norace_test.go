@@ -36,3 +36,29 @@ func TestNoRaceGetAllocatesNothing(t *testing.T) {
 	f(nil)
 	f(matchAll{&seen})
 }
+
+// A filter looks at all records, or, where units rule them out, at those that fit.
+func TestNoRaceFilteredGetAllocatesNothing(t *testing.T) {
+	f := func(change func(o *Options), records int) {
+		t.Helper()
+		o := testOptions(vfs.NewMem(), "/store")
+		o.MappedFileSizeConsumeQueue = 1000 * cqEntryBytes
+		change(&o)
+		s := openStore(t, o)
+		putTenths(t, s, 320, 10)
+		res, filter := &GetResult{}, &tenth{}
+		req := &GetRequest{Topic: "Topic", MaxMsgs: 32, Filter: filter}
+		get := func() {
+			filter.records = 0
+			s.Get(req, res)
+			if res.Count != 32 || filter.records != records {
+				t.Errorf("%d messages, %d records looked at", res.Count, filter.records)
+			}
+			res.Messages.Release()
+		}
+		get()
+		require.Zero(t, testing.AllocsPerRun(100, get))
+	}
+	f(func(*Options) {}, 311)
+	f(withTenths, 32)
+}

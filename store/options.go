@@ -159,8 +159,7 @@ func (o *Options) EnsureDefaults() {
 		o.MappedFileSizeConsumeQueue += cqEntryBytes - r
 	}
 	o.ensureQueueDefaults()
-	setDefault(&o.MappedFileSizeConsumeQueueExt, 48<<20)
-	setDefault(&o.BitMapLengthConsumeQueueExt, 64)
+	o.extDefaults()
 	setDefault(&o.MaxHashSlotNum, 5_000_000)
 	setDefault(&o.MaxIndexNum, 20_000_000)
 	setDefault(&o.FlushIntervalCommitLog, 500*time.Millisecond)

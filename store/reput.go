@@ -94,10 +94,6 @@ func (s *reputMessageService) where() PhyOffset { return PhyOffset(s.position.Lo
 // Listener.Arrived is called.
 func (s *MessageStore) DispatchedWhere() PhyOffset { return s.reput.where() }
 
-// DispatchedTime is the store time (ms) of the last record that has its ConsumeQueue entry. It may be ahead of the clock, if
-// that was set back.
-func (s *MessageStore) DispatchedTime() int64 { return s.reput.dispatched.Load() }
-
 // behind is dispatchBehindBytes.
 func (s *reputMessageService) behind() int64 {
 	return max(0, int64(s.cl.confirmOffset())-s.position.Load())

@@ -263,6 +263,10 @@ func (s *MessageStore) MinPhyOffset() PhyOffset { return s.cl.minOffset() }
 // transient store pool the end of what was committed (Java getMaxPhyOffset).
 func (s *MessageStore) MaxPhyOffset() PhyOffset { return s.cl.maxOffset() }
 
+// LastStoreTime is the store time (ms) of the last record that was put, which is ahead of the clock when that was set back.
+// It waits for a put under way.
+func (s *MessageStore) LastStoreTime() int64 { return s.cl.lastStoreTime() }
+
 // FlushedWhere is the end of what a power cut cannot take.
 func (s *MessageStore) FlushedWhere() PhyOffset { return s.cl.flushedWhere() }
 

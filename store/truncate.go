@@ -164,6 +164,7 @@ func (cq *consumeQueue) truncateLive(p int64) error {
 		wrote = mf.wrotePosition.Load()
 	}
 	cq.readyTo = 0
+	cq.ext.forget()
 	if err := cq.truncate(p); err != nil || mf == nil {
 		return err
 	}

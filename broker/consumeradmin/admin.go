@@ -1,6 +1,7 @@
 package consumeradmin
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/codec/fastjson"
+	"skylark/filter"
 	"skylark/internal/clock"
 	"skylark/store"
 )
@@ -35,6 +37,7 @@ type Store interface {
 	HasQueue(topic string, queueID int32) bool
 	StoreTimeOf(topic string, queueID int32, at codec.QueueOffset) int64
 	QueueEntries(topic string, queueID int32, from codec.QueueOffset, count int) []store.QueueEntry
+	QueueUnit(topic string, queueID int32, q codec.QueueOffset) (store.QueueUnit, bool)
 }
 
 // Options are the tables of a broker. All are set.
@@ -202,36 +205,66 @@ func (a *Admin) ConsumeQueue(h *codec.QueryConsumeQueueRequestHeader) (*body.Que
 	}
 	answer := &body.QueryConsumeQueueResponseBody{MinQueueIndex: st.MinOffset(h.Topic, h.QueueID),
 		MaxQueueIndex: st.MaxOffset(h.Topic, h.QueueID), QueueData: []*body.ConsumeQueueData{}}
+	var sub *conn.Subscription
 	if h.ConsumerGroup != "" {
-		a.describe(answer, h.ConsumerGroup, h.Topic)
+		sub = a.describe(answer, h.ConsumerGroup, h.Topic)
 	}
 	for at, end := h.Index, h.Index+codec.QueueOffset(min(h.Count, MaxEntries)); at < end; {
 		entries := st.QueueEntries(h.Topic, h.QueueID, at, int(end-at))
 		if len(entries) == 0 {
 			break
 		}
-		for _, e := range entries {
-			answer.QueueData = append(answer.QueueData, &body.ConsumeQueueData{PhyOffset: e.PhyOffset, PhySize: e.Size,
-				TagsCode: e.TagsCode})
+		for i, e := range entries {
+			data := &body.ConsumeQueueData{PhyOffset: e.PhyOffset, PhySize: e.Size, TagsCode: e.TagsCode}
+			if u, ok := st.QueueUnit(h.Topic, h.QueueID, at+codec.QueueOffset(i)); ok {
+				a.describeUnit(data, u, sub, a.o.Filters.Lookup(h.Topic, h.ConsumerGroup))
+			}
+			answer.QueueData = append(answer.QueueData, data)
 		}
 		at += codec.QueueOffset(len(entries))
 	}
 	return answer, nil
 }
 
-// describe enters a group's subscription and filter.
-func (a *Admin) describe(answer *body.QueryConsumeQueueResponseBody, groupName, topicName string) {
-	answer.SubscriptionData = a.Subscription(groupName, topicName)
-	if answer.SubscriptionData == nil {
-		answer.FilterData = fmt.Sprintf("%s@%s is not online!", groupName, topicName)
-		return
+// extendData is a unit of ConsumeQueueExt as Java shows it; the bits are in base64.
+type extendData struct {
+	FilterBitMap []byte `json:"filterBitMap,omitempty"`
+	MsgStoreTime int64  `json:"msgStoreTime"`
+	Size         int    `json:"size"`
+	TagsCode     int64  `json:"tagsCode"`
+}
+
+// describeUnit enters what ConsumeQueueExt keeps of a message, and whether that lets it pass to the group, if one is named.
+func (a *Admin) describeUnit(data *body.ConsumeQueueData, u store.QueueUnit, sub *conn.Subscription,
+	e *consumerfilter.Entry) {
+	if text, err := json.Marshal(extendData{u.BitMap, u.StoreTimestamp, store.ExtHeaderBytes + len(u.BitMap),
+		u.TagsCode}); err == nil {
+		data.ExtendDataJSON = string(text)
 	}
-	answer.FilterData = "null"
+	if len(u.BitMap) > 0 {
+		data.BitMap = filter.Bits(u.BitMap).String()
+	}
+	if sub != nil {
+		data.Eval = sub.MatchQueueEntry(u.TagsCode) &&
+			(sub.IsTag() || e == nil || e.MayMatch(a.o.Filters.Bloom(), u.StoreTimestamp, u.BitMap))
+	}
+}
+
+// describe enters a group's subscription and filter.
+func (a *Admin) describe(answer *body.QueryConsumeQueueResponseBody, groupName, topicName string) *conn.Subscription {
+	sub := a.o.Consumers.Find(groupName, topicName)
+	if sub == nil {
+		answer.FilterData = fmt.Sprintf("%s@%s is not online!", groupName, topicName)
+		return nil
+	}
+	d := sub.Data
+	answer.SubscriptionData, answer.FilterData = &d, "null"
 	if e := a.o.Filters.Lookup(topicName, groupName); e != nil {
 		if text, err := fastjson.MarshalPretty(e); err == nil {
 			answer.FilterData = string(text)
 		}
 	}
+	return sub
 }
 
 // Subscription is what an online group subscribes of a topic, or what its last pops asked for (345); nil when there is

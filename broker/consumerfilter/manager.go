@@ -45,9 +45,9 @@ type Options struct {
 	ErrorPercent, Expected int
 	// KeepDead is how long a dead entry stays (Java filterDataCleanTimeSpan).
 	KeepDead time.Duration
-	// Dispatched is the store time (ms) of the last message that may have its bit map already, which can be ahead of the clock;
-	// nil if no bit maps are made.
-	Dispatched func() int64
+	// Stored is the store time (ms) of the last message that may have its bit map already, which can be ahead of the clock; nil
+	// if no bit maps are made.
+	Stored func() int64
 	// Unclean tells that the last run did not end by Close: then the file may be older than the last bit maps, and entries
 	// count as born when they are loaded.
 	Unclean bool
@@ -149,8 +149,8 @@ const unborn = math.MaxInt64
 func (m *Manager) bear() {
 	var next map[key]*Entry
 	now := m.o.Clock.Millis()
-	if m.o.Dispatched != nil {
-		now = max(now, m.o.Dispatched())
+	if m.o.Stored != nil {
+		now = max(now, m.o.Stored())
 	}
 	for k, e := range m.state.Load().table {
 		if e.BornTime != unborn {

@@ -70,9 +70,7 @@ func (r *relay) filters() {
 		f.check(l, "those of earlier lives")
 		f.write(l, false)
 		f.check(l, "with those of this life")
-		if l.java() {
-			f.checkByJava(l)
-		}
+		f.checkAnswers(l)
 		if l.number == 1 || leg.end == killed { // the table is written every 10 s
 			f.awaitTable(l)
 		}
@@ -171,8 +169,8 @@ func (f *filterRelay) check(l *life, what string) {
 	}
 }
 
-// checkByJava has Java's broker show every unit with its verdict (QUERY_CONSUME_QUEUE).
-func (f *filterRelay) checkByJava(l *life) {
+// checkAnswers has the broker show units with its verdict (QUERY_CONSUME_QUEUE); Java's shows those of one file.
+func (f *filterRelay) checkAnswers(l *life) {
 	f.t.Helper()
 	for group := range filterGroups {
 		req := codec.NewRequest(codec.ReqQueryConsumeQueue)
@@ -194,7 +192,7 @@ func (f *filterRelay) checkByJava(l *life) {
 		}
 		require.NoError(f.t, json.Unmarshal(answer.Body, &list), "%s", answer.Body)
 		require.NotEmpty(f.t, list.QueueData)
-		for i, e := range list.QueueData { // Java answers one file of the queue
+		for i, e := range list.QueueData {
 			m := f.sent[i]
 			require.NotEmpty(f.t, e.ExtendDataJSON, "%s: unit of %d: %s", l, i, e.Msg)
 			require.Equal(f.t, codec.TagsCode([]byte(m.props[codec.PropTags])), e.TagsCode)
@@ -202,7 +200,7 @@ func (f *filterRelay) checkByJava(l *life) {
 				require.Equal(f.t, f.bits(m).String(), e.BitMap, "%s: bits of %d", l, i)
 			}
 			if f.matches(group, m) {
-				require.True(f.t, e.Eval, "%s: Java leaves out message %d of %s", l, i, group)
+				require.True(f.t, e.Eval, "%s leaves out message %d of %s", l, i, group)
 			}
 		}
 	}
