@@ -66,6 +66,7 @@ final class FiveScenarios {
         compressed("compress-zstd", CompressionType.ZSTD, MessageSysFlag.COMPRESSION_ZSTD_TYPE);
         add("auto-batch", 120, FiveScenarios::autoBatch);
         add("batch-cq", 120, FiveScenarios::batchCq);
+        add("batch-cq-auto", 120, FiveScenarios::batchCqAuto);
         add("timer-exact", 120, FiveScenarios::timerExact);
         add("timer-too-far", 120, FiveScenarios::timerTooFar);
         add("timer-past", 120, FiveScenarios::timerPast);
@@ -123,6 +124,40 @@ final class FiveScenarios {
         eq("[b0, b1, b2, b3, b4, b5, b6]", c.set().toString(), "bodies");
         eq(7L, maxOffsets(t), "max offset");
         return "inner batch of 6 and one alone on a BatchCQ topic";
+    }
+
+    private static String batchCqAuto(Scenario s) throws Throwable {
+        String t = s.topic(2, Map.of("queue.type", "BatchCQ")), g = s.group();
+        DefaultMQProducer p = s.raw(new DefaultMQProducer(s.id("PID")));
+        p.setAutoBatch(true);
+        p.start();
+        int n = 200;
+        CountDownLatch l = new CountDownLatch(n);
+        AtomicInteger bad = new AtomicInteger();
+        for (int i = 0; i < n; i++) {
+            p.send(
+                    new Message(t, i % 2 == 0 ? "A" : "B", utf8("a" + i)),
+                    new SendCallback() {
+                        @Override
+                        public void onSuccess(SendResult r) {
+                            l.countDown();
+                        }
+
+                        @Override
+                        public void onException(Throwable e) {
+                            bad.incrementAndGet();
+                            l.countDown();
+                        }
+                    });
+        }
+        check(l.await(20, TimeUnit.SECONDS), "callbacks missing " + l.getCount());
+        eq(0, bad.get(), "failed");
+        Received c = s.collect(g, t, "B");
+        c.await(n / 2, 60000);
+        eq(n / 2, c.set().size(), "bodies");
+        long inner = c.msgs.stream().filter(m -> (m.getSysFlag() & 0x80) != 0).count();
+        check(inner > 0, "no inner batch");
+        return inner + " of 100 messages with one tag came in inner batches";
     }
 
     private static String timerExact(Scenario s) throws Throwable {
