@@ -93,6 +93,29 @@ func TestQueuesAreHandedOver(t *testing.T) {
 	})
 }
 
+// With queueLockReleaseOnClose=false a queue waits for its owner as with Java's broker.
+func TestLocksOutliveTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := virtual(t, "queueLockReleaseOnClose=false\n")
+		owner, next := b.dial(), b.dial()
+		owner.beat("c1", consumer(t, "G", 1, "T *"))
+		next.beat("c2", consumer(t, "G", 1, "T *"))
+		q := b.queue("T", 0)
+		require.Len(t, owner.lock("G", "c1", q), 1)
+		owner.Conn.Close()
+		for range 3 {
+			synctest.Wait()
+			next.notices()
+			require.Empty(t, next.lock("G", "c2", q))
+			time.Sleep(19 * time.Second)
+			next.beat("c2", consumer(t, "G", 1, "T *"))
+		}
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []string{"G"}, next.notices(), "told when it expires")
+		require.Len(t, next.lock("G", "c2", q), 1)
+	})
+}
+
 // An owner that keeps a queue others want is reminded, so that it looks whether the queue is its own.
 func TestOwnersAreReminded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -50,6 +50,9 @@ func (b *Broker) tellToRebalance(notices []lock.Notice) {
 // releaseLocks hands on the queues that a connection's client held, unless it is here on another one too. It is
 // called before the group learns that it has lost a member, so that nobody asks in vain.
 func (b *Broker) releaseLocks(c reactor.Conn) {
+	if !b.o.Config.Own().QueueLockReleaseOnClose {
+		return
+	}
 	b.tellToRebalance(b.locks.ReleaseConn(c.ID(), func(group, clientID string) uint64 {
 		if other := b.consumers.Elsewhere(group, clientID, c.ID()); other != nil {
 			return other.ID()

@@ -46,14 +46,11 @@ func (p *StatsProcessor) consumeStats(r *rpc.Request) {
 	}
 	b := p.b
 	topics := splitList(h.TopicList, ";")
-	cg := b.consumers.Get(h.ConsumerGroup)
-	if len(topics) > 0 { // asked for by name: the subscription does not matter
-		cg = nil
-	} else if topics = b.offsets.TopicsOf(h.ConsumerGroup); h.Topic != "" {
+	named := len(topics) > 0 // then the subscription does not matter
+	if !named && h.Topic != "" {
 		topics = []string{h.Topic}
-	}
-	if cg != nil && len(cg.Subscriptions()) == 0 {
-		cg = nil
+	} else if !named {
+		topics = b.offsets.TopicsOf(h.ConsumerGroup)
 	}
 	answer := &body.ConsumeStats{OffsetTable: map[body.MessageQueue]*body.OffsetWrapper{}}
 	for _, name := range topics {
@@ -61,24 +58,10 @@ func (p *StatsProcessor) consumeStats(r *rpc.Request) {
 		if t == nil {
 			continue
 		}
-		if cg != nil && b.consumers.Find(h.ConsumerGroup, name) == nil {
-			continue // an old subscription: its lag would grow for ever
+		if !named && !b.groupAdmin.Subscribes(h.ConsumerGroup, name) {
+			continue
 		}
-		for id := range t.Config.ReadQueueNums {
-			end := max(b.store.MaxOffset(name, id), 0)
-			at, _ := b.offsets.Query(h.ConsumerGroup, name, id)
-			pulled, _ := b.offsets.QueryPull(h.ConsumerGroup, name, id)
-			if next, ok := b.pop.Position(name, h.ConsumerGroup, id); ok {
-				pulled = max(pulled, next) // popped; its check point may be in memory only
-			}
-			at, pulled = min(at, end), min(pulled, end) // a lag is never negative (Java: is when the end was lost)
-			o := &body.OffsetWrapper{BrokerOffset: end, ConsumerOffset: at, PullOffset: max(pulled, at)}
-			if at > 0 {
-				o.LastTimestamp = max(b.store.StoreTimeOf(name, id, at-1), 0)
-			}
-			answer.OffsetTable[b.queue(name, id)] = o
-		}
-		answer.ConsumeTPS += b.stats.GroupTPS(h.ConsumerGroup, name)
+		b.groupAdmin.AddProgress(answer, h.ConsumerGroup, name, t.Config.ReadQueueNums)
 	}
 	b.replyJSON(r, answer)
 }

@@ -62,6 +62,9 @@ type OwnConfig struct {
 	AddressServerSubGroup string `prop:"rmqAddressServerSubGroup" def:"nsaddr"`
 	// LockMaxLiveTime: milliseconds a consumer's queue lock lives without renewal.
 	LockMaxLiveTime int64 `prop:"rocketmq.broker.rebalance.lockMaxLiveTime" def:"60000" is:"1.. live"`
+	// QueueLockReleaseOnClose: free a consumer's queue locks when its connection ends. Without it they last until they
+	// expire, as in Java: a client that lives on and has only lost its connection then keeps its queues for itself.
+	QueueLockReleaseOnClose bool `prop:"queueLockReleaseOnClose" def:"true"`
 
 	// TLS, system properties in Java.
 

@@ -46,7 +46,7 @@ var scenarioSets = map[string]string{
 		`batch-64-consume|subscription-change|suspend-resume|broker-rebalance|heartbeat-v2|filter-.*|` +
 		`pull|pull-poll|lite-pull-.*|offset-resume|from-.*|search-offset|reset-offset.*|delay-level|timer-.*|` +
 		`tx-.*|retry|retry-dlq|retry-order-max|trace.*|query-.*|view-offset-id|running-info|consume-directly|` +
-		`consume-stats|admin-.*|topic-attributes|update-topic-list|pop-.*|broadcast-begin|request-reply.*|` +
+		`consume-stats|group-.*|admin-.*|topic-attributes|update-topic-list|pop-.*|broadcast-begin|request-reply.*|` +
 		`query-assignment`,
 	"all": `.*`,
 }

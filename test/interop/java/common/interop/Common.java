@@ -7,6 +7,8 @@ final class Common {
     static void register() {
         SendScenarios.register();
         PushScenarios.register();
+        OrderScenarios.register();
+        GroupScenarios.register();
         PullScenarios.register();
         RetryScenarios.register();
         AdminScenarios.register();
