@@ -172,6 +172,11 @@ func (c *HAConnection) push() {
 	}
 }
 
+var errLeftBehind = errors.New("ha: the log that the slave needs next has been deleted: it has to be copied anew")
+
+// holeWait is how long a sender waits at a place of the log that cannot be read.
+const holeWait = 100 * time.Millisecond
+
 // sleep waits until there may be something to send; false at the end.
 func (c *HAConnection) sleep(timer *time.Timer, sent bool, wait time.Duration) bool {
 	if sent { // a moment for more to come, whoever wakes us
@@ -232,7 +237,10 @@ func (c *HAConnection) turn() (sent bool, wait time.Duration, err error) {
 	if !what.heartbeat {
 		n = c.gather(what.from, int(budget), live.frameBytes())
 		if n == 0 {
-			return true, gatherTime, nil // the file is gone, or was not there yet
+			if what.from < log.MinPhyOffset() {
+				return false, 0, errLeftBehind
+			}
+			return true, holeWait, nil // the file is deleted this moment, or lost
 		}
 	}
 	c.mu.Lock()

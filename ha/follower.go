@@ -102,6 +102,9 @@ func (f *follower) begin(nowMillis int64, known *Range) (store.PhyOffset, error)
 		}
 		f.startAt, own = master.Min, Range{}
 	}
+	if own.Max == 0 && f.startAt > 0 {
+		f.startAt = max(f.startAt, master.Min) // files expire while the slave starts
+	}
 	if own.Max == 0 || own.Max == own.Min {
 		f.check, f.checkTo = f.startAt, f.startAt
 		f.from, f.reported = f.startAt, f.startAt
@@ -157,6 +160,8 @@ func (f *follower) received(b []byte, nowMillis int64) error {
 func (f *follower) frame(h header) error {
 	empty := f.log.MaxPhyOffset() == 0
 	switch {
+	case empty && h.size == 0 && f.startAt > 0 && h.phyOffset > f.startAt:
+		f.startAt = h.phyOffset
 	case empty && h.size == 0:
 		return nil
 	case empty && f.check != h.phyOffset:

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"skylark/codec"
+	"skylark/internal/vfs"
 )
 
 // RecordStart is the start of the last record that begins at p or before, found by a walk through its file; the end of the
@@ -44,9 +45,13 @@ func (s *MessageStore) recordStart(p PhyOffset) (start PhyOffset, before int64, 
 	}
 }
 
+// divergedDirPrefix begins the names of the directories in RootDir that take what a slave had and its master had not. They
+// may hold the only copy of messages, so nothing here deletes them.
+const divergedDirPrefix = "diverged-"
+
 // TruncateLog cuts a slave's log at p, the start of a record, because the master's goes on differently there. What is cut
-// goes to RootDir/recovery as in recovery, and it does not come back after a crash: when TruncateLog returns the new end is
-// durable. Consumers, who may hold bytes of what is cut, keep them: the file in which the log ends then is written anew.
+// goes to a directory RootDir/diverged-<p>-<ms>, all of it, and it does not come back after a crash: when TruncateLog
+// returns the new end is durable. Consumers, who may hold bytes of what is cut, keep them: the file in which the log ends then is written anew.
 // Whoever calls AppendLog calls it. p at the start of the log, or before, empties it (see DropLog).
 func (s *MessageStore) TruncateLog(p PhyOffset) error {
 	if !s.Following() {
@@ -62,12 +67,14 @@ func (s *MessageStore) TruncateLog(p PhyOffset) error {
 		return nil
 	}
 	s.log.Warn("commit log is cut where the master's differs", "phyOffset", p, "end", s.cl.wroteEnd())
-	s.keepCut(p)
+	if err := s.keepCut(p); err != nil {
+		return err
+	}
 	return s.cutLog(p, before)
 }
 
 // DropLog empties a slave's log, which has nothing in common with the master's any more, and its queues. keep puts the files
-// to RootDir/recovery, as many as that takes.
+// aside as TruncateLog does.
 func (s *MessageStore) DropLog(keep bool) error {
 	if !s.Following() {
 		return ErrNotSlave
@@ -75,28 +82,55 @@ func (s *MessageStore) DropLog(keep bool) error {
 	s.log.Warn("commit log is given up and copied anew", "minPhyOffset", s.cl.minOffset(), "end", s.cl.wroteEnd(),
 		"kept", keep)
 	if keep {
-		s.keepCut(s.cl.minOffset())
+		if err := s.keepCut(s.cl.minOffset()); err != nil {
+			return err
+		}
 	}
 	return s.cutLog(-1, 0)
 }
 
-// keepCut puts what is cut from p on aside.
-func (s *MessageStore) keepCut(p PhyOffset) {
-	for _, mf := range s.cl.files.list() {
+// keepCut puts what is cut from p on aside: the tail of the file that stays is copied, later files are moved. A crash after
+// it leaves a log that ends at the file of p; an error leaves everything as it was, or with some files moved already.
+func (s *MessageStore) keepCut(p PhyOffset) error {
+	dir := path.Join(s.o.RootDir, fmt.Sprintf("%s%d-%d", divergedDirPrefix, p, s.o.Clock.Millis()))
+	if err := vfs.MkdirAllSync(s.fs, dir); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	files := s.cl.files.list()
+	for i := len(files) - 1; i >= 0; i-- { // the last first: what a crash leaves has no hole
+		mf := files[i]
 		pos := max(int64(p)-mf.fileFrom, 0)
 		n := mf.wrotePosition.Load() - pos
-		if n <= 0 || !mf.Acquire() {
+		if n <= 0 {
 			continue
 		}
-		name, err := s.keepTail(mf, pos, min(n, maxKeptTailBytes))
-		mf.Release()
-		if err != nil { // evidence, not data
-			s.log.Error("the removed bytes could not be kept", "file", mf.path, "err", err)
+		var err error
+		if pos == 0 {
+			err = s.fs.Rename(mf.path, path.Join(dir, path.Base(mf.path)))
 		} else {
-			s.log.Warn("the removed bytes are kept", "file", name, "sizeBytes", min(n, maxKeptTailBytes), "of", n)
+			err = s.copyTail(mf, pos, n, path.Join(dir, offsetFileName(mf.fileFrom+pos)))
+		}
+		if err != nil {
+			return fmt.Errorf("store: %s put aside from %d on: %w", mf.path, pos, err)
 		}
 		s.o.Listener.Truncated(mf.path, pos, n, "the master's log differs")
 	}
+	s.log.Error("what the master does not have is kept, remove it when nobody needs it", "dir", dir, "phyOffset", p)
+	return errors.Join(s.fs.SyncDir(dir), s.fs.SyncDir(s.cl.files.dir))
+}
+
+// copyTail copies n bytes of a file from pos on to a new file.
+func (s *MessageStore) copyTail(mf *mappedFile, pos, n int64, name string) error {
+	if !mf.Acquire() {
+		return errFileGone
+	}
+	defer mf.Release()
+	f, err := s.fs.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(mf.data()[pos:pos+n], 0)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // cutLog makes p the end of everything; -1 is an empty store. before is the store time of the record before p, ms.

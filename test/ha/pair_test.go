@@ -60,6 +60,9 @@ type cluster struct {
 	ns     string
 }
 
+// logback49 is what 4.9 wants beside its configuration.
+const logback49 = `<configuration><root level="OFF"/></configuration>`
+
 var nextPort int
 
 func newCluster(t *testing.T) *cluster {
@@ -131,6 +134,8 @@ func (n *node) start() *node {
 	require.NoError(t, err)
 	if n.kind != ours {
 		require.NoError(t, os.Setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1"))
+		require.NoError(t, os.MkdirAll(filepath.Join(n.dir, "conf"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(n.dir, "conf", "logback_broker.xml"), []byte(logback49), 0o644))
 		s := javaoracle.Server{Version: n.kind, CacheDir: workDir(t), Dir: n.dir, Namesrv: n.c.ns, BrokerPort: port,
 			Properties: n.props, HeapMiB: 256}
 		n.java, err = s.StartBroker(t.Context())
