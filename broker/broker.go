@@ -210,7 +210,7 @@ func (b *Broker) makeManagers() (err error) {
 		Popped: b.pop.Position, GroupTPS: b.stats.GroupTPS, Clock: b.clock})
 	b.readers = newReaders(8, 1<<16)
 	b.cold = coldctr.New(bc, sc.ColdDataFlowControlEnable, b.clock)
-	b.hold = hold.New(hold.Options{Clock: b.clock, MaxOffset: b.store.MaxOffset})
+	b.hold = hold.New(hold.Options{Clock: b.clock, MaxOffset: b.store.MaxOffset, Expired: b.expired})
 	return nil
 }
 

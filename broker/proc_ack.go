@@ -33,10 +33,17 @@ func (p *AckMessageProcessor) Process(r *rpc.Request) {
 		return
 	}
 	var h codec.AckMessageRequestHeader
-	if !r.Decode(&h, codec.RespInvalidParameter) || !b.checkPopped(r, h.Topic, h.QueueID, h.Offset) {
+	if !b.decodeAck(r.Cmd, &h) && !r.Decode(&h, codec.RespInvalidParameter) ||
+		!b.checkPopped(r, h.Topic, h.QueueID, h.Offset) {
 		return
 	}
 	receipt, err := pop.ParseReceipt(h.ExtraInfo)
+	if at := p.gathered(r.Turn()); at != nil && err == nil {
+		at.items = append(at.items, pop.AckItem{Receipt: receipt, Topic: h.Topic, Group: h.ConsumerGroup, QueueID: h.QueueID,
+			Offset: h.Offset})
+		at.answers = append(at.answers, r.Defer())
+		return
+	}
 	var end codec.PhyOffset
 	if err == nil {
 		end, err = b.pop.Ack(&receipt, h.Topic, h.ConsumerGroup, h.QueueID, h.Offset)
@@ -102,6 +109,7 @@ func (b *Broker) replyWhenDurable(r *rpc.Request, end codec.PhyOffset, code int,
 // batch takes the acks of several pops.
 func (p *AckMessageProcessor) batch(r *rpc.Request) {
 	b := p.b
+	flushAcks(r.Turn())
 	var req body.BatchAckMessageRequestBody
 	if len(r.Cmd.Body) > 0 {
 		if err := body.Decode(r.Cmd.Body, &req); err != nil {
@@ -191,6 +199,7 @@ type ChangeInvisibleTimeProcessor struct{ b *Broker }
 // Process implements rpc.Processor.
 func (p *ChangeInvisibleTimeProcessor) Process(r *rpc.Request) {
 	b := p.b
+	flushAcks(r.Turn())
 	if b.timer == nil {
 		r.ReplyError(codec.RespSystemError, "there is no POP, timerWheelEnable is false")
 		return

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"skylark/broker/conn"
+	"skylark/broker/topic"
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/reactor/rpc"
@@ -42,6 +43,9 @@ func (p *ClientManageProcessor) heartbeat(r *rpc.Request) {
 	defer p.b.forgetIfClosed(cl.Conn)
 	// Java answers true to every V1 heartbeat: the client has sent its subscriptions and shall go on so.
 	resend := hb.HeartbeatFingerprint == 0
+	if len(hb.ConsumerDataSet) > 1 {
+		p.manyGroups(&hb)
+	}
 	for _, cd := range hb.ConsumerDataSet {
 		if cd == nil || cd.GroupName == "" {
 			continue
@@ -120,13 +124,7 @@ func (p *ClientManageProcessor) retryTopic(cd *body.ConsumerData, queues int) er
 	if queues <= 0 {
 		return nil
 	}
-	order := false
-	for _, sd := range cd.SubscriptionDataSet {
-		if sd != nil {
-			t := p.b.topics.Get(sd.Topic)
-			order = order || t != nil && t.Order
-		}
-	}
+	order := p.ordered(cd)
 	name := codec.RetryTopic(cd.GroupName)
 	if t := p.b.topics.Get(name); t != nil {
 		if order && !t.Order {
@@ -136,6 +134,45 @@ func (p *ClientManageProcessor) retryTopic(cd *body.ConsumerData, queues int) er
 	}
 	_, err := p.b.topics.CreateInSendBack(name, queues, codec.PermRead|codec.PermWrite, cd.UnitMode, order)
 	return err
+}
+
+// ordered tells whether one of the subscribed topics is.
+func (p *ClientManageProcessor) ordered(cd *body.ConsumerData) bool {
+	for _, sd := range cd.SubscriptionDataSet {
+		if sd != nil {
+			if t := p.b.topics.Get(sd.Topic); t != nil && t.Order {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// manyGroups makes what a client with many groups wants and the broker lacks, the groups and their retry topics, with one
+// write for each kind. What it leaves, each group makes for itself.
+func (p *ClientManageProcessor) manyGroups(hb *body.HeartbeatData) {
+	var unknown []string
+	for _, cd := range hb.ConsumerDataSet {
+		if cd != nil && cd.GroupName != "" && p.b.groups.Get(cd.GroupName) == nil {
+			unknown = append(unknown, strings.Clone(cd.GroupName))
+		}
+	}
+	if len(unknown) > 0 {
+		p.b.groups.FindAll(unknown)
+	}
+	var list []topic.SendBack
+	for _, cd := range hb.ConsumerDataSet {
+		if cd == nil || cd.GroupName == "" || p.b.topics.Get(codec.RetryTopic(cd.GroupName)) != nil {
+			continue
+		}
+		if g := p.b.groups.Get(cd.GroupName); g != nil && g.Config.RetryQueueNums > 0 {
+			list = append(list, topic.SendBack{Name: codec.RetryTopic(cd.GroupName), QueueNums: int(g.Config.RetryQueueNums),
+				Perm: codec.PermRead | codec.PermWrite, Unit: cd.UnitMode, Order: p.ordered(cd)})
+		}
+	}
+	if err := p.b.topics.CreateAllInSendBack(list); err != nil {
+		p.b.log.Warn("retry topics not made", "groups", len(list), "error", err)
+	}
 }
 
 func (p *ClientManageProcessor) unregister(r *rpc.Request) {

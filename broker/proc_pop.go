@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"strconv"
+	"sync"
 
 	"skylark/broker/conn"
 	"skylark/broker/group"
@@ -134,7 +135,16 @@ func (q *popping) serve(last bool) {
 	}
 	began := b.clock.Millis()
 	ends := b.pop.Ends(q.req.Topic, q.req.Group, q.req.QueueID)
+	body := popBodies.Get().(*[]byte)
+	q.req.Buf = *body
 	resp, err := b.pop.Pop(&q.req)
+	q.req.Buf = nil
+	defer func() { // it is in the answer's frame now
+		if resp != nil && cap(resp.Body) <= maxKeptPopBody {
+			*body = resp.Body[:0]
+			popBodies.Put(body)
+		}
+	}()
 	switch {
 	case err != nil:
 		code, remark := popError(err)
@@ -209,8 +219,20 @@ func (q *popping) reply(code int, status store.GetStatus, resp *pop.Response) {
 	h.StartOffsetInfo, h.MsgOffsetInfo, h.OrderCountInfo = resp.Info()
 	codec.EncodeHeader(answer, &h)
 	answer.Body = resp.Body
-	_ = q.d.Reply(answer) // a closed connection: the messages come again
+	if q.d.Oneway {
+		return
+	}
+	s := wakes.Get().(*wake)
+	defer wakes.Put(s)
+	s.out.SetBuffer(answer.AppendTo(s.out.Buffer()))
+	_ = q.d.Conn.SendOutbox(&s.out) // a closed connection: the messages come again
 }
+
+// popBodies are buffers of messages that were popped.
+var popBodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxKeptPopBody bounds one of them.
+const maxKeptPopBody = 256 << 10
 
 func (q *popping) count(resp *pop.Response, began int64) {
 	b := q.b

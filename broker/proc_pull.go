@@ -296,7 +296,9 @@ func (b *Broker) isMember(groupName string, c reactor.Conn) bool {
 // answer writes the result of a read, or parks the request.
 func (q *pull) answer() pullOutcome {
 	res, h := &q.res, &q.h
-	q.b.offsets.CommitPull(q.group.Name, q.topic.Name, h.QueueID, res.NextOffset)
+	if q.first || res.NextOffset != h.QueueOffset { // else it was noted before the pull was parked
+		q.b.offsets.CommitPull(q.group.Name, q.topic.Name, h.QueueID, res.NextOffset)
+	}
 	code := getStatusCode(res.Status, h.QueueOffset)
 	if q.b.isSlave() {
 		code = q.onSlave(code)

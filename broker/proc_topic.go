@@ -149,13 +149,18 @@ func (p *TopicProcessor) delete(r *rpc.Request) {
 // left over from a topic of that name is forgotten. Parked pulls are answered: they may ask for a queue that the
 // topic does not have any more.
 func (b *Broker) topicsChanged(changed []*topic.Topic) {
+	all, empty := map[string]bool{}, map[string]bool{}
 	for _, t := range changed {
-		if len(b.store.Queues(t.Name)) == 0 && b.offsets.HasProgress(t.Name) {
-			b.log.Warn("consumer offsets of a former topic are forgotten", "topic", t.Name)
-			b.offsets.DeleteTopic(t.Name)
+		all[t.Name] = true
+		if len(b.store.Queues(t.Name)) == 0 {
+			empty[t.Name] = true
 		}
-		b.hold.WakeTopic(t.Name)
 	}
+	for _, name := range b.offsets.WithProgress(empty) {
+		b.log.Warn("consumer offsets of a former topic are forgotten", "topic", name)
+		b.offsets.DeleteTopic(name)
+	}
+	b.hold.WakeTopics(all)
 	b.registrar.topicsChanged(changed)
 }
 

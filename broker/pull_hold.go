@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -117,39 +118,70 @@ func (w *heldPull) Wake() { w.serve(false) }
 func (w *heldPull) Expire() { w.serve(false) }
 
 func (w *heldPull) serve(mayWait bool) {
-	kept := false // by a reader goroutine
-	defer func() {
-		if !kept {
-			w.release()
-		}
-	}()
-	q := pulls.Get().(*pull)
-	defer q.release()
 	s := wakes.Get().(*wake)
 	defer wakes.Put(s)
-	out := &s.out
-	q.b, q.h, q.conn, q.out, q.span = w.b, w.h, w.conn, out, &s.span
-	q.millis = s.span.Begin(w.b.latency, w.woken, 0, mayWait)
+	c := w.conn
+	s.millis = s.span.Begin(w.b.latency, w.woken, 0, mayWait)
+	if s.add(w, mayWait) {
+		s.send(c)
+	}
+}
+
+// expired answers pulls whose time is up: those of a connection, which clients begin together, in one write.
+func (b *Broker) expired(waits []hold.Wait) {
+	slices.SortStableFunc(waits, func(x, y hold.Wait) int {
+		return cmp.Compare(x.(*heldPull).conn.ID(), y.(*heldPull).conn.ID())
+	})
+	s := wakes.Get().(*wake)
+	defer wakes.Put(s)
+	for i := 0; i < len(waits); {
+		c, any := waits[i].(*heldPull).conn, false
+		s.millis = s.span.Begin(b.latency, 0, 0, false)
+		for ; i < len(waits) && waits[i].(*heldPull).conn == c && s.out.Size() < maxExpiredBytes; i++ {
+			any = s.add(waits[i].(*heldPull), false) || any
+		}
+		if any {
+			s.send(c)
+		}
+	}
+}
+
+// maxExpiredBytes is how much of a connection's answers leaves at once.
+const maxExpiredBytes = 64 << 10
+
+// wake is what serving parked pulls of a connection takes.
+type wake struct {
+	out    reactor.Outbox
+	span   latency.Span
+	millis int64
+}
+
+// add serves a pull and gives it back; false when a reader goroutine has it now.
+func (s *wake) add(w *heldPull, mayWait bool) bool {
+	q := pulls.Get().(*pull)
+	defer q.release()
+	q.b, q.h, q.conn, q.out, q.span, q.millis = w.b, w.h, w.conn, &s.out, &s.span, s.millis
 	s.span.Count(latency.Wake, w.code)
 	q.code, q.typ, q.opaque, q.mayWait, q.afterCold = w.code, w.typ, w.opaque, mayWait, w.cold
 	if q.serve() == pullWouldWait {
 		w.woken = s.span.Began()
-		if kept = w.b.readers.submit(func() { w.serve(true) }); kept {
-			return
+		if w.b.readers.submit(func() { w.serve(true) }) {
+			s.span.Uncount(latency.Wake)
+			return false
 		}
 		q.refuse(codec.RespSystemBusy, "too many reads of cold data wait", 0)
 	}
-	s.span.Enter(latency.Write)
-	if !out.Empty() {
-		_ = w.conn.SendOutbox(out) // a closed connection needs no answer
-	}
-	s.span.End(w.conn.RemoteAddr())
+	w.release()
+	return true
 }
 
-// wake is what serving a parked pull takes.
-type wake struct {
-	out  reactor.Outbox
-	span latency.Span
+// send writes what was answered.
+func (s *wake) send(c reactor.Conn) {
+	s.span.Enter(latency.Write)
+	if !s.out.Empty() {
+		_ = c.SendOutbox(&s.out) // a closed connection needs no answer
+	}
+	s.span.End(c.RemoteAddr())
 }
 
 var wakes = sync.Pool{New: func() any { return &wake{} }}

@@ -286,3 +286,25 @@ func TestProperties(t *testing.T) {
 	require.False(t, math.IsNaN((&evicted{bytes: 4, resident: 1}).percent()))
 	require.True(t, errors.Is(usage("x", "y"), ErrUsage))
 }
+
+// A small run of each kind of message.
+func TestKinds(t *testing.T) {
+	sys := skylarktest.Start(t, skylarktest.WithProperty("enablePropertyFilter", "true"))
+	out, _, err := call(t, "--targets=a="+sys.BrokerAddr(), "--scale=0.002", "--rounds=1", "--json",
+		"--only=transaction,*-put,sql-10,pop-*,groups-10000")
+	require.NoError(t, err)
+	var r Result
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Empty(t, r.Problems)
+	require.Len(t, r.Workloads, 7)
+	for _, w := range r.Workloads {
+		for _, f := range w.Figures {
+			switch f.Name {
+			case "failed":
+				require.Zero(t, f.Median["a"], w.Name)
+			case "throughput":
+				require.Positive(t, f.Median["a"], w.Name)
+			}
+		}
+	}
+}

@@ -177,6 +177,29 @@ func (m *Manager) Find(name string) (*Group, error) {
 	return g, nil
 }
 
+// FindAll makes those of many groups that Find would make; the file, which grows with the groups, is written once for all.
+func (m *Manager) FindAll(names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st, made := m.state.Load().clone(), 0
+	for _, name := range names {
+		if m.isLight(name) || st.groups[name] != nil || codec.ValidateGroup(name) != nil || len(st.groups) >= MaxAutoGroups ||
+			!m.o.AutoCreateSubscriptionGroup && !(m.o.EnableCreateSysGroup && codec.IsSystemGroup(name)) {
+			continue
+		}
+		st.groups[name] = &Group{Name: name, Config: *body.NewSubscriptionGroupConfig(name)}
+		made++
+	}
+	if made == 0 {
+		return
+	}
+	if err := m.publish(st); err != nil { // as in Find
+		m.o.Log.Error("subscription groups not written", "groups", made, "error", err)
+		m.state.Store(st)
+	}
+	m.o.Log.Info("subscription groups created", "groups", made)
+}
+
 // All are the groups sorted by name.
 func (m *Manager) All() []*Group {
 	groups := m.state.Load().groups

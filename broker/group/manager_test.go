@@ -250,3 +250,18 @@ func TestConcurrentFind(t *testing.T) {
 	require.EqualValues(t, 20, m.DataVersion().Counter)
 	require.Len(t, open(t, fsys, false).All(), 28)
 }
+
+// FindAll makes what Find would make, in one change.
+func TestFindAll(t *testing.T) {
+	m := open(t, newFS(t), true)
+	before := m.version.Counter
+	m.FindAll([]string{"a", "b", "no group", "a"})
+	m.FindAll([]string{"a", "b"})
+	require.Equal(t, before+1, m.version.Counter)
+	require.NotNil(t, m.Get("a"))
+	require.NotNil(t, m.Get("b"))
+	require.Nil(t, m.Get("no group"))
+	m.o.AutoCreateSubscriptionGroup = false
+	m.FindAll([]string{"c"})
+	require.Nil(t, m.Get("c"))
+}

@@ -37,6 +37,8 @@ type Options struct {
 	Clock clock.Clock
 	// MaxOffset tells the end of a queue: one past its last consumable message.
 	MaxOffset func(topic string, queueID int32) codec.QueueOffset
+	// Expired is called in place of Expire, with all whose time is up at once; nil: Expire of each. The list is its own.
+	Expired func(waits []Wait)
 }
 
 // shards spreads the table's lock; a power of two.
@@ -205,11 +207,27 @@ func (s *PullRequestHoldService) WakeQueue(key Key) {
 }
 
 // WakeTopic wakes everybody who waits on any queue of a topic: it was deleted.
-func (s *PullRequestHoldService) WakeTopic(topic string) {
+func (s *PullRequestHoldService) WakeTopic(topic string) { s.WakeTopics(map[string]bool{topic: true}) }
+
+// WakeTopics is WakeTopic for many: it looks at the queues that are waited on, once each.
+func (s *PullRequestHoldService) WakeTopics(topics map[string]bool) {
 	if s.parked.Load() == 0 {
 		return
 	}
-	for _, e := range s.collect(never, func(k Key, _ *entry) bool { return k.Topic == topic }) {
+	var woken []entry
+	for i := range s.shard {
+		sh := &s.shard[i]
+		sh.Lock()
+		for k, list := range sh.waits {
+			if topics[k.Topic] {
+				woken = append(woken, list...)
+				delete(sh.waits, k)
+			}
+		}
+		sh.Unlock()
+	}
+	s.parked.Add(-int64(len(woken)))
+	for _, e := range woken {
 		e.wait.Wake()
 	}
 }
@@ -269,9 +287,7 @@ func (s *PullRequestHoldService) startTimer() {
 
 func (s *PullRequestHoldService) tick() {
 	now := s.o.Clock.Millis()
-	for _, e := range s.collect(now, func(_ Key, e *entry) bool { return e.deadline <= now }) {
-		e.wait.Expire()
-	}
+	s.expire(s.collect(now, func(_ Key, e *entry) bool { return e.deadline <= now }))
 	s.timer.Lock()
 	s.timer.on = false
 	s.timer.Unlock()
@@ -286,7 +302,19 @@ func (s *PullRequestHoldService) Close() {
 	s.timer.Lock()
 	s.timer.closed = true
 	s.timer.Unlock()
-	for _, e := range s.collect(never, func(Key, *entry) bool { return true }) {
-		e.wait.Expire()
+	s.expire(s.collect(never, func(Key, *entry) bool { return true }))
+}
+
+func (s *PullRequestHoldService) expire(list []entry) {
+	if s.o.Expired == nil || len(list) == 0 {
+		for _, e := range list {
+			e.wait.Expire()
+		}
+		return
 	}
+	waits := make([]Wait, len(list))
+	for i, e := range list {
+		waits[i] = e.wait
+	}
+	s.o.Expired(waits)
 }

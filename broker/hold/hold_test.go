@@ -98,6 +98,25 @@ func TestDeadlineExpiresOnceAndOnTime(t *testing.T) {
 	})
 }
 
+// Those whose time is up together are handed over together.
+func TestExpiredTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var batches []int
+		s := New(Options{Clock: clock.System, MaxOffset: func(string, int32) codec.QueueOffset { return 0 },
+			Expired: func(waits []Wait) { batches = append(batches, len(waits)) }})
+		soon, late := time.Now().Add(time.Second).UnixMilli(), time.Now().Add(time.Minute).UnixMilli()
+		for i := range 10 {
+			require.True(t, s.Park(Key{"T", int32(i)}, uint64(i), soon, &waiter{}))
+		}
+		require.True(t, s.Park(Key{"T", 0}, 1, late, &waiter{}))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []int{10}, batches)
+		require.Equal(t, 1, s.Parked())
+		s.Close()
+		require.Equal(t, []int{10, 1}, batches)
+	})
+}
+
 func TestDropForgetsAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(nil)

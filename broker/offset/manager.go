@@ -300,15 +300,24 @@ func (m *Manager) GroupsOf(topic string) (out []string) {
 	return out
 }
 
-// HasProgress tells whether any group has come further than the begin of a queue of a topic.
-func (m *Manager) HasProgress(topic string) (any bool) {
+// WithProgress are those of some topics in which any group has come further than the begin of a queue. It looks at every
+// group once, however many topics there are.
+func (m *Manager) WithProgress(topics map[string]bool) (out []string) {
+	found := map[string]bool{}
 	for _, t := range *m.groups.Load() {
-		(*t.table.Load())[topic].each(func(_ int32, at codec.QueueOffset) { any = any || at > 0 })
-		if any {
-			return true
+		for name, q := range *t.table.Load() {
+			if topics[name] && !found[name] {
+				q.each(func(_ int32, at codec.QueueOffset) { found[name] = found[name] || at > 0 })
+			}
 		}
 	}
-	return false
+	for name, any := range found {
+		if any {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Clone gives dest the offsets of src in a topic instead of its own (request code 314); resets of dest that wait

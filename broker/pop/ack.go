@@ -41,6 +41,59 @@ func (s *Service) Ack(r *Receipt, topic, group string, queueID int32, at codec.Q
 	return end, errs[0]
 }
 
+// AckItem is one message that is to be acknowledged, and what became of it.
+type AckItem struct {
+	Receipt Receipt
+	Topic   string
+	Group   string
+	QueueID int32
+	Offset  codec.QueueOffset
+	Err     error
+}
+
+// sameCheckPoint tells that two messages came by one pop of one queue, as far as their receipts say.
+func (i *AckItem) sameCheckPoint(o *AckItem) bool {
+	r, q := &i.Receipt, &o.Receipt
+	return i.QueueID == o.QueueID && r.StartOffset == q.StartOffset && r.PopTime == q.PopTime &&
+		r.Invisible == q.Invisible && r.ReviveQID == q.ReviveQID && i.Topic == o.Topic && i.Group == o.Group
+}
+
+// AckAll acknowledges messages and sets Err of each. Those of one check point that stand together take one record. end is
+// what has to be durable before they are answered, 0 = nothing.
+func (s *Service) AckAll(items []AckItem) (end codec.PhyOffset) {
+	var offsets []codec.QueueOffset
+	for i := 0; i < len(items); {
+		first := &items[i]
+		if first.Err = s.check(&first.Receipt, first.Topic, first.QueueID, first.Offset); first.Err != nil {
+			i++
+			continue
+		}
+		if first.Receipt.Orderly() {
+			first.Err = s.ackOrderly(&first.Receipt, first.Topic, first.Group, first.QueueID, first.Offset)
+			i++
+			continue
+		}
+		run := items[i : i+1]
+		for j := i + 1; j < len(items) && items[j].sameCheckPoint(first); j++ {
+			if s.check(&items[j].Receipt, items[j].Topic, items[j].QueueID, items[j].Offset) != nil {
+				break
+			}
+			run = items[i : j+1]
+		}
+		offsets = offsets[:0]
+		for j := range run {
+			offsets = append(offsets, run[j].Offset)
+		}
+		e, errs := s.ack(&first.Receipt, first.Topic, first.Group, offsets, len(offsets) > 1)
+		for j := range run {
+			run[j].Err = errs[j]
+		}
+		end = max(end, e)
+		i += len(run)
+	}
+	return end
+}
+
 // AckBatch acknowledges messages of one check point; errs has what became of each.
 func (s *Service) AckBatch(r *Receipt, topic, group string, offsets []codec.QueueOffset) (end codec.PhyOffset,
 	errs []error) {
@@ -87,7 +140,9 @@ func (s *Service) ack(r *Receipt, topic, group string, offsets []codec.QueueOffs
 	if e != nil { // those of the run before are not counted
 		s.settled(e, bits, err == nil)
 	}
-	s.trace("acknowledged", queueKey{topic, group, r.QueueID}, "receipt", r.String(), "messages", len(claimed), "error", err)
+	if s.o.Settings().Log {
+		s.trace("acknowledged", queueKey{topic, group, r.QueueID}, "receipt", r.String(), "messages", len(claimed), "error", err)
+	}
 	if err != nil {
 		for i := range errs {
 			if errs[i] == nil {

@@ -21,6 +21,7 @@ type Request struct {
 	FromMax                 bool  // a new group begins with the last message
 	Order                   bool
 	Filter                  store.MessageFilter // nil = all
+	Buf                     []byte              // memory for Response.Body
 }
 
 // Response is what was popped.
@@ -55,7 +56,7 @@ func (r *Response) Info() (start, msgs, order string) {
 // Pop takes messages. It may wait for the disk. The error is about the broker; finding nothing is none.
 func (s *Service) Pop(req *Request) (*Response, error) {
 	set := s.o.Settings()
-	resp := &Response{PopTime: s.o.Clock.Millis(), ReviveQID: codec.PopOrderReviveQueue, req: req}
+	resp := &Response{PopTime: s.o.Clock.Millis(), ReviveQID: codec.PopOrderReviveQueue, req: req, Body: req.Buf[:0]}
 	if !req.Order {
 		resp.ReviveQID = int32(s.pops.Add(1) % uint32(max(s.o.ReviveQueues, 1)))
 		if s.ledger.len() >= set.MaxOpen {
@@ -282,16 +283,20 @@ func (s *Service) take(resp *Response, set *Settings, q *queue, at codec.QueueOf
 			err = fmt.Errorf("pop: topic %s queue %d: %w", q.topic, q.queueID, err)
 		}
 	}()
+	flag := FlagOf(q.topic)
+	recode := flag != NormalTopic && !set.ReturnRetryTopic
 	var recs []codec.Record
-	var offsets []codec.QueueOffset
+	offsets := make([]codec.QueueOffset, 0, req.MaxMsgs-resp.Count)
 	for rest := resp.Body[before:]; len(rest) > 0; {
 		rec, err := codec.ParseRecord(rest, false)
 		if err != nil {
 			return err
 		}
-		recs, offsets, rest = append(recs, rec), append(offsets, rec.OffsetIn(q.topic)), rest[rec.TotalSize:]
+		if recode {
+			recs = append(recs, rec)
+		}
+		offsets, rest = append(offsets, rec.OffsetIn(q.topic)), rest[rec.TotalSize:]
 	}
-	flag := FlagOf(q.topic)
 	if req.Order {
 		s.order.popped(&resp.infos, flag, req, q.queueKey, resp.PopTime, offsets)
 		s.commit(q, at)
@@ -299,7 +304,7 @@ func (s *Service) take(resp *Response, set *Settings, q *queue, at codec.QueueOf
 		return err
 	}
 	resp.infos.add(flag, q.queueID, at, offsets)
-	if flag != NormalTopic && !set.ReturnRetryTopic {
+	if recode {
 		var body []byte
 		for i := range recs {
 			receipt := Receipt{StartOffset: at, PopTime: resp.PopTime, Invisible: req.Invisible,
@@ -308,11 +313,11 @@ func (s *Service) take(resp *Response, set *Settings, q *queue, at codec.QueueOf
 		}
 		resp.Body = append(resp.Body[:before], body...)
 	}
-	q.inflight.Add(int64(len(recs)))
-	resp.Count += len(recs)
-	resp.Taken = append(resp.Taken, Taken{q.topic, q.queueID, len(recs), len(resp.Body) - before})
+	q.inflight.Add(int64(len(offsets)))
+	resp.Count += len(offsets)
+	resp.Taken = append(resp.Taken, Taken{q.topic, q.queueID, len(offsets), len(resp.Body) - before})
 	if set.Log {
-		s.trace("popped", q.queueKey, "offset", int64(at), "messages", len(recs), "popTime", resp.PopTime, "invisible",
+		s.trace("popped", q.queueKey, "offset", int64(at), "messages", len(offsets), "popTime", resp.PopTime, "invisible",
 			req.Invisible, "reviveQueue", resp.ReviveQID)
 	}
 	return nil

@@ -54,13 +54,58 @@ func (m *Manager) CreateInSendBack(name string, queueNums int, perm int32, unit,
 		return nil, err
 	}
 	return m.create(name, func() (body.TopicConfig, error) {
-		c := simple(name, queueNums, perm)
-		c.Order = order
-		if unit {
-			c.TopicSysFlag = codec.TopicFlagUnitSub
-		}
-		return c, nil
+		return (&SendBack{name, queueNums, perm, unit, order}).config(), nil
 	})
+}
+
+// SendBack is a retry or dead letter topic that is to be made.
+type SendBack struct {
+	Name        string
+	QueueNums   int
+	Perm        int32
+	Unit, Order bool
+}
+
+func (s *SendBack) config() body.TopicConfig {
+	c := simple(s.Name, s.QueueNums, s.Perm)
+	c.Order = s.Order
+	if s.Unit {
+		c.TopicSysFlag = codec.TopicFlagUnitSub
+	}
+	return c
+}
+
+// CreateAllInSendBack is CreateInSendBack for many: the file, which grows with the topics, is written once for all that do
+// not exist. Without an error all exist.
+func (m *Manager) CreateAllInSendBack(list []SendBack) error {
+	for i := range list {
+		if err := codec.ValidateTopic(list[i].Name); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	var missing []body.TopicConfig
+	for i := range list {
+		if m.Get(list[i].Name) == nil {
+			missing = append(missing, list[i].config())
+		}
+	}
+	var made []*Topic
+	var err error
+	switch {
+	case len(missing) == 0:
+	case m.Len()+len(missing) > MaxAutoTopics:
+		err = fmt.Errorf("%w: there are %d, none is made automatically", ErrTooMany, m.Len())
+	default:
+		made, err = m.put(missing...)
+	}
+	m.mu.Unlock()
+	if err != nil || len(made) == 0 {
+		return err
+	}
+	m.o.Log.Info("topics created", "topics", len(made), "first", made[0].Name)
+	m.onChange(made)
+	return nil
 }
 
 // CreatePopRetry makes the topic that POP returns messages to, or a group's dead letters, with one queue (Java

@@ -190,6 +190,32 @@ func TestRetryTopics(t *testing.T) {
 	require.Error(t, err)
 }
 
+// Many retry topics are one change; those that exist are left as they are.
+func TestCreateAllInSendBack(t *testing.T) {
+	fsys := newFS(t)
+	m := open(t, fsys)
+	_, err := m.CreateInSendBack("%RETRY%a", 1, 6, false, true)
+	require.NoError(t, err)
+	version, changes := m.version.Counter, 0
+	m.OnChange(func(changed []*Topic) {
+		require.Len(t, changed, 2)
+		changes++
+	})
+	list := []SendBack{{"%RETRY%a", 3, 6, false, false}, {"%RETRY%b", 2, 6, true, false}, {"%DLQ%c", 1, 4, false, false}}
+	require.NoError(t, m.CreateAllInSendBack(list))
+	require.NoError(t, m.CreateAllInSendBack(list))
+	require.NoError(t, m.CreateAllInSendBack(nil))
+	require.Equal(t, 1, changes)
+	require.Equal(t, version+1, m.version.Counter)
+	m = open(t, fsys)
+	require.True(t, m.Get("%RETRY%a").Order)
+	require.EqualValues(t, 2, m.Get("%RETRY%b").Config.ReadQueueNums)
+	require.EqualValues(t, codec.TopicFlagUnitSub, m.Get("%RETRY%b").Config.TopicSysFlag)
+	require.EqualValues(t, 4, m.Get("%DLQ%c").Config.Perm)
+	require.Error(t, m.CreateAllInSendBack([]SendBack{{"%RETRY%d", 1, 6, false, false}, {"a b", 1, 6, false, false}}))
+	require.Nil(t, m.Get("%RETRY%d"))
+}
+
 func TestUpdate(t *testing.T) {
 	m := open(t, newFS(t))
 	told := 0
