@@ -42,7 +42,8 @@ var scenarioSets = map[string]string{
 	"short": `send-(sync|batch)|auto-create-topic|compress-zlib|push-clustering|pull|lite-pull-subscribe|` +
 		`filter-tag|order-push|retry|offset-resume|query-key|admin-topic`,
 	"core": `send-.*|auto-create-topic|unknown-topic|body-limit|empty-body|long-topic|unicode|properties|` +
-		`namespace(-v2)?|compress-.*|auto-batch|batch-cq.*|throughput|push-.*|order-(push|lock-two|conf)|two-topics|` +
+		`namespace(-v2)?|compress-.*|auto-batch|batch-cq.*|throughput|push-.*|order-(push|lock-two|conf|hand-over-.*)|` +
+		`two-topics|` +
 		`batch-64-consume|subscription-change|suspend-resume|broker-rebalance|heartbeat-v2|filter-.*|` +
 		`pull|pull-poll|lite-pull-.*|offset-resume|from-.*|search-offset|reset-offset.*|delay-level|timer-.*|` +
 		`tx-.*|retry|retry-dlq|retry-order-max|trace.*|query-.*|view-offset-id|running-info|consume-directly|` +
