@@ -48,12 +48,7 @@ func TestHandover(t *testing.T) {
 		r.pops(leg{java53, clean}, leg{skylark, clean}, leg{java53, clean}, leg{skylark, clean})
 	})
 	run("shrink", false, (*relay).shrink)
-	run("batch-topic", false, func(r *relay) {
-		if !*flagKnown {
-			r.t.Skip("known: batches are stored as single messages, with queues of the wrong kind: Java does not start")
-		}
-		r.batchTopic()
-	})
+	run("queues", false, (*relay).batchAndLight)
 	run("rebuild-java", testing.Short(), func(r *relay) { r.rebuilds(skylark, java53) })
 	run("rebuild-skylark", false, func(r *relay) { r.rebuilds(java53, skylark) })
 	run("rebuild-java-4.9", false, func(r *relay) { r.rebuilds(skylark, java49) })

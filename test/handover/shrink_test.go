@@ -10,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"skylark/client"
 	"skylark/codec"
-	"skylark/codec/body"
 )
 
 // shrink hands over a directory from which things went: log files that expired, the files of a queue, and topics that
@@ -128,46 +126,4 @@ func (r *relay) expire() {
 	}
 	r.queues = nil
 	r.t.Logf("%d messages expired with %s", expired, name)
-}
-
-// batchTopic is a topic whose queues Java keeps as BatchCQ. Skylark does not serve it, but has to leave it as it is.
-func (r *relay) batchTopic() {
-	const topic = "HandoverBatchCQ"
-	send := func(l *life) error {
-		var text []byte
-		for range 3 {
-			var err error
-			text, err = codec.AppendBatchEntry(text, codec.BatchEntry{Body: []byte("inner"),
-				Properties: codec.AppendProperty(nil, codec.PropUniqKey, r.b.uniq.Next())})
-			require.NoError(r.t, err)
-		}
-		h := codec.SendMessageHeader{ProducerGroup: []byte(producerGroup), Topic: []byte(topic), Batch: true,
-			Properties: codec.Field{Value: codec.AppendProperty(nil, codec.PropUniqKey, r.b.uniq.Next())}}
-		_, err := l.client.Send(l.ctx, l.addr, &h, text)
-		return err
-	}
-	l := r.d.start(r.t, java53)
-	c := &body.TopicConfig{}
-	c.SetDefaults()
-	c.TopicName, c.ReadQueueNums, c.WriteQueueNums = topic, 1, 1
-	c.Attributes = map[string]string{"queue.type": "BatchCQ"}
-	require.NoError(r.t, l.client.CreateTopic(l.ctx, l.addr, c))
-	require.NoError(r.t, send(l))
-	l.stop(r.t)
-	l = r.d.start(r.t, skylark)
-	err := send(l)
-	l.stop(r.t)
-	if err == nil {
-		r.t.Errorf("%s: stored a batch in %s", l, topic)
-	}
-	l = r.d.start(r.t, java53) // refuses when there is consumequeue/<topic>
-	require.True(r.t, poll(lateLimit, func() bool {
-		end, err := l.client.MaxOffset(l.ctx, l.addr, topic, 0)
-		require.NoError(r.t, err)
-		return end == 3
-	}))
-	got, err := l.client.Pull(l.ctx, l.addr, client.PullRequest{Group: readerGroup, Topic: topic})
-	require.NoError(r.t, err)
-	require.Equal(r.t, codec.RespSuccess, got.Code)
-	l.kill(r.t)
 }
