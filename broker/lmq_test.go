@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"skylark/broker/pop"
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/internal/vfs"
@@ -138,4 +139,56 @@ func TestLightQueueRules(t *testing.T) {
 	v, ok := b.stats.View("GROUP_GET_NUMS", "%LMQ%@%LMQ%")
 	require.True(t, ok)
 	require.NotNil(t, v)
+}
+
+// POP gives a message of a light queue the offset that it has there: receipts, acks and returns go by it.
+func TestPopOfLightQueue(t *testing.T) {
+	b := startBroker(t, lmqConf+"reviveInterval=100\n")
+	b.sendN("T", 0, 5)
+	for i := range 3 {
+		b.mustSend("T", 0, "INNER_MULTI_DISPATCH\x01%LMQ%a", fmt.Sprint("l", i))
+	}
+	b.waitQueue("%LMQ%a", 0, 3)
+	answer := b.do(popRequest("%LMQ%a", -1, 32, time.Second, 0, nil))
+	require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
+	require.Equal(t, []string{"l0", "l1", "l2"}, bodies(t, answer))
+	var h codec.PopMessageResponseHeader
+	require.NoError(t, codec.DecodeHeader(answer, &h))
+	require.Equal(t, "0 0 0", h.StartOffsetInfo)
+	require.Equal(t, "0 0 0,1,2", h.MsgOffsetInfo)
+	for at := range codec.QueueOffset(2) {
+		b.mustAck(popped{topic: "%LMQ%a", receipt: pop.Receipt{PopTime: h.PopTime, Invisible: h.InvisibleTime,
+			ReviveQID: h.ReviveQID, Broker: "broker-a", Offset: at}})
+	}
+	var again *codec.Command
+	b.eventually(func() bool {
+		again = b.do(popRequest("%LMQ%a", -1, 32, time.Minute, 0, nil))
+		return len(again.Body) > 0
+	})
+	require.Equal(t, []string{"l2"}, bodies(t, again))
+}
+
+// An inner batch that was popped and not acknowledged comes again as it was: it must not get stuck, though no retry topic
+// takes inner batches.
+func TestPopOfInnerBatch(t *testing.T) {
+	b := startBroker(t, "reviveInterval=100\n")
+	b.createBatchTopic("B", 1)
+	data := append(batchEntry(t, "x", ""), batchEntry(t, "y", "")...)
+	require.Equal(t, codec.RespSuccess, b.do(batchRequest("B", "UNIQ_KEY\x01U1", data)).Code)
+	b.mustSend("B", 0, "", "single")
+	b.waitQueue("B", 0, 3)
+	first := b.popN("B", 32, time.Second)
+	require.Len(t, first, 2)
+	require.Equal(t, string(data), first[0].body)
+	require.EqualValues(t, 2, first[1].receipt.Offset)
+	b.mustAck(first[1])
+	var again []popped
+	b.eventually(func() bool {
+		again = b.popN("B", 32, time.Minute)
+		return len(again) > 0
+	})
+	require.Len(t, again, 1)
+	require.Equal(t, string(data), again[0].body)
+	require.EqualValues(t, 1, again[0].reconsume)
+	b.mustAck(again[0])
 }
