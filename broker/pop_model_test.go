@@ -47,10 +47,15 @@ func TestPopModel(t *testing.T) {
 			conf := rapid.SampledFrom([]string{"", "enableRetryTopicV2=true\n",
 				"enablePopBufferMerge=true\npopCkStayBufferTime=1500\npopCkStayBufferTimeOut=400\n",
 				"flushDiskType=SYNC_FLUSH\npopFromRetryProbability=50\n"}).Draw(rt, "conf")
+			t.Logf("conf %q", conf)
 			m.b, m.merge, m.sync = startPopBroker(t, conf), strings.Contains(conf, "Merge"), strings.Contains(conf, "SYNC")
 			m.since = time.Now().UnixMilli()
 			m.b.createTopic("T", 3, codec.PermRead|codec.PermWrite)
-			for range rapid.IntRange(1, 25).Draw(rt, "ops") {
+			most := 25
+			if raceEnabled {
+				most = 5
+			}
+			for range rapid.IntRange(1, most).Draw(rt, "ops") {
 				m.step(rt)
 			}
 			m.settle()
@@ -66,6 +71,7 @@ func (m *popModel) step(rt *rapid.T) {
 	}
 	op := rapid.SampledFrom([]string{"send", "pop", "pop", "ack", "ack", "ack", "change", "used", "pause", "stop",
 		"kill", "power"}).Draw(rt, "op")
+	m.t.Logf("%d %s", time.Now().UnixMilli(), op)
 	switch {
 	case op == "send":
 		for range rapid.IntRange(1, 6).Draw(rt, "messages") {
@@ -129,6 +135,7 @@ func (m *popModel) pop(most int, invisible time.Duration) (n int) {
 	list := m.b.popN("T", most, invisible)
 	require.LessOrEqual(m.t, len(list), most)
 	for _, r := range list {
+		m.t.Logf("%d pop %s %s", now, r.body, r.receipt)
 		msg := m.all[r.body]
 		require.NotNil(m.t, msg, "nobody sent %q", r.body)
 		if !msg.repeats {
@@ -158,6 +165,7 @@ func (m *popModel) ack(i int) {
 	m.t.Helper()
 	r := m.take(i)
 	answer := m.b.ack(r)
+	m.t.Logf("%d ack %s %s: %d", time.Now().UnixMilli(), r.body, r.receipt, answer.Code)
 	if !m.good(r) {
 		require.Equal(m.t, codec.RespNoMessage, answer.Code, "%s: %s is late: %s", r.body, r.receipt, answer.Remark)
 		return
@@ -170,6 +178,7 @@ func (m *popModel) change(i int, invisible time.Duration) {
 	m.t.Helper()
 	r := m.take(i)
 	next, answer := m.b.change(r, invisible)
+	m.t.Logf("%d change %s %s: %s", time.Now().UnixMilli(), r.body, r.receipt, next.receipt)
 	if !m.good(r) {
 		require.Equal(m.t, codec.RespNoMessage, answer.Code, "%s: %s is late: %s", r.body, r.receipt, answer.Remark)
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"skylark/client"
 	"skylark/codec"
 	"skylark/codec/body"
 )
@@ -228,6 +229,38 @@ func TestNotificationWaitsOn(t *testing.T) {
 		var h codec.NotificationResponseHeader
 		require.NoError(t, codec.DecodeHeader(await(t, note), &h))
 		require.True(t, h.HasMsg || time.Since(began) > 15*time.Second)
+		b.stop()
+	})
+}
+
+// Case B35 (g): the codes as they are, and cut to 16 bits as the binary header cuts them.
+func TestPopCutCodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := startPopBroker(t, "")
+		b.sendN("T", 0, 9)
+		binary := b.dialWith(client.Options{Serialize: codec.SerializeROCKETMQ})
+		for _, p := range []*peer{b.peer, binary} {
+			for _, mask := range []int{1<<31 - 1, 1<<16 - 1} {
+				send := func(code int, header any) *codec.Command {
+					cmd := request(code, header, nil)
+					cmd.Code &= mask
+					return p.do(cmd)
+				}
+				list, _ := popAnswer(t, send(codec.ReqPopMessage, &codec.PopMessageRequestHeader{ConsumerGroup: "g", Topic: "T",
+					QueueID: -1, MaxMsgNums: 1, InvisibleTime: 60_000, BornTime: time.Now().UnixMilli()}))
+				require.Len(t, list, 1)
+				m := list[0]
+				answer := send(codec.ReqChangeMessageInvisibleTime, &codec.ChangeInvisibleTimeRequestHeader{ConsumerGroup: "g",
+					Topic: "T", ExtraInfo: m.receipt.String(), Offset: m.receipt.Offset, InvisibleTime: 30_000})
+				require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
+				var h codec.ChangeInvisibleTimeResponseHeader
+				require.NoError(t, codec.DecodeHeader(answer, &h))
+				m.receipt.PopTime, m.receipt.Invisible, m.receipt.StartOffset = h.PopTime, h.InvisibleTime, m.receipt.Offset
+				answer = send(codec.ReqAckMessage, &codec.AckMessageRequestHeader{ConsumerGroup: "g", Topic: "T",
+					ExtraInfo: m.receipt.String(), Offset: m.receipt.Offset})
+				require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
+			}
+		}
 		b.stop()
 	})
 }

@@ -23,7 +23,8 @@ func (b *Broker) makePop(configDir string) error {
 		Cluster:    bc.BrokerClusterName,
 		BrokerName: bc.BrokerName, Clock: b.clock, Log: b.o.Log.With("part", "pop"), ReviveQueues: bc.ReviveQueueNum,
 		StoreHost: func() netip.AddrPort { return b.storeHost }, Settings: b.popSettings, Timed: b.rewriteTimed,
-		TimerIdle: b.timerIdle, TopicQueues: b.readableQueues, RetryLimit: b.retryLimit, MakeTopic: b.makePopTopic,
+		TimerIdle: b.timerIdle, Follower: b.isSlave,
+		TopicQueues: b.readableQueues, RetryLimit: b.retryLimit, MakeTopic: b.makePopTopic,
 		Stored: b.popStored})
 	b.popNotices = pop.NewPolling(b.clock, b.popSettings)
 	b.modes = pop.NewModeManager(b.o.FS, configDir, b.log)
@@ -106,7 +107,7 @@ func (b *Broker) startPop() {
 	if b.timer == nil {
 		return
 	}
-	b.pop.Start()
+	b.pop.Start(b.replica.client != nil)
 	b.every(millis(b.cfg.broker.FlushConsumerOffsetInterval), func() {
 		if err := b.pop.SaveOrder(); err != nil {
 			b.log.Error("orderly pops not written", "error", err)

@@ -39,8 +39,8 @@ func TestPopCodeInBinaryHeader(t *testing.T) {
 		t.Helper()
 		d := reparse(t, &Command{Code: code, Type: SerializeROCKETMQ})
 		require.Equal(t, onWire, d.Code)
-		require.Equal(t, code, NormalizeRequestCode(d.Code, d.Type))
-		require.Equal(t, onWire, NormalizeRequestCode(onWire, SerializeJSON))
+		require.Equal(t, code, NormalizeRequestCode(d.Code))
+		require.Equal(t, code, NormalizeRequestCode(code))
 	}
 	f(ReqPopMessage, 3442)
 	f(ReqAckMessage, 3443)
@@ -50,8 +50,8 @@ func TestPopCodeInBinaryHeader(t *testing.T) {
 	f(ReqPollingInfo, 3447)
 	f(ReqPopRollback, 3448)
 	f(ReqBatchAckMessage, 3543)
-	require.Equal(t, ReqAuthListACL, NormalizeRequestCode(ReqAuthListACL, SerializeROCKETMQ))
-	require.Equal(t, 3449, NormalizeRequestCode(3449, SerializeROCKETMQ))
+	require.Equal(t, ReqAuthListACL, NormalizeRequestCode(ReqAuthListACL))
+	require.Equal(t, 3449, NormalizeRequestCode(3449))
 }
 
 func reparse(t testing.TB, c *Command) *Command {

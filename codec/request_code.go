@@ -391,12 +391,10 @@ func RequestCodeName(code int) string {
 // popCodeHighBits is what a 16-bit code field loses of the POP codes 200050 to 200151.
 const popCodeHighBits = 0x30000
 
-// NormalizeRequestCode restores a POP code that the binary header has cut to 16 bits (200050 arrives as 3442;
-// spec wire.md §3). Java answers 3 to such a request; we serve it. All other codes are returned unchanged.
-func NormalizeRequestCode(code int, t SerializeType) int {
-	if t != SerializeROCKETMQ {
-		return code
-	}
+// NormalizeRequestCode restores a POP code that was cut to 16 bits, as the binary header does it (200050 arrives as 3442;
+// spec wire.md §3). Java answers 3 to such a request; we serve it, in either header, for nothing else has these codes. All
+// other codes are returned unchanged.
+func NormalizeRequestCode(code int) int {
 	wide := code | popCodeHighBits
 	if wide >= ReqPopMessage && wide <= ReqPopRollback || wide == ReqBatchAckMessage {
 		return wide

@@ -167,7 +167,7 @@ func (s *Service) stranger(k key, r *Receipt, at codec.QueueOffset) error {
 	switch {
 	case s.o.Clock.Millis() >= r.PopTime+r.Invisible:
 		return ErrLate
-	case r.PopTime >= s.started, !s.ledger.claimBefore(k, r.PopTime+r.Invisible, at):
+	case r.PopTime >= s.started.Load(), !s.ledger.claimBefore(k, r.PopTime+r.Invisible, at):
 		return ErrSettled
 	}
 	return nil

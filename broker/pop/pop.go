@@ -346,7 +346,7 @@ func (s *Service) checkPoint(resp *Response, set *Settings, q *queue, at codec.Q
 	offsets []codec.QueueOffset) error {
 	e := &open{reviveQID: resp.ReviveQID, at: resp.PopTime, queue: q, ck: CheckPoint{BrokerName: s.o.BrokerName,
 		Group: q.group, Invisible: resp.req.Invisible, Num: int8(len(offsets)), PopTime: resp.PopTime, QueueID: q.queueID,
-		ReviveOffset: -1, StartOffset: at, Topic: q.topic}}
+		StartOffset: at, Topic: q.topic}}
 	for _, o := range offsets {
 		e.ck.Diffs = append(e.ck.Diffs, int32(o-at))
 	}

@@ -16,16 +16,17 @@ import (
 
 // The progress file repeats the offsets that POP commits, those of the groups and those of the revive service, in a
 // mapped file: consumerOffset.json is written every few seconds only, and a broker that is killed between would give
-// again what was acknowledged meanwhile. A clean stop removes the file, then consumerOffset.json has all.
+// again what was acknowledged meanwhile. A clean stop removes the file, then consumerOffset.json has all; but not when
+// messages of check points were returned that come behind an open one: no offset tells that.
 //
 // Layout, big endian: the magic, the time of the last touch in ms, a ring of the messages that were returned last, then
 // entries, each aligned to 8 bytes: what the log must have for the offset to be right (its end, 8), the offset (8), length
 // of the name (2), name: topic, group and queue id with '@' between. A zero length ends the entries. A place of the ring is
 // the end of the log (8) and revive queue + 1 (8 bits), offset of the check point (51 bits), number of the message (5 bits).
 //
-// An offset, or a message of the ring, counts only if the log has all that was put before it: a power cut may keep the page of the offset and lose
-// the messages that it passes over. And only if consumerOffset.json is not younger than the last touch: then another
-// broker has used the directory meanwhile.
+// An offset, or a message of the ring, counts only if the log has all that was put before it: a power cut may keep the
+// page of the offset and lose the messages that it passes over. And only if consumerOffset.json is not younger than the last
+// touch: then another broker has used the directory meanwhile.
 
 const (
 	progressMagic = 0x534b504f50303101 // SKPOP01
@@ -90,14 +91,17 @@ func readProgress(fsys vfs.FS, path, offsets string) ([]progressEntry, []returne
 	if info, err := fsys.Stat(offsets); err == nil && info.ModTime().UnixMilli() > touched+progressSlack {
 		return nil, nil, fmt.Errorf("pop: %s is older than %s", path, offsets)
 	}
-	var ring []returnedMessage
+	return parseProgress(data[progressHeader:]), parseRing(data), nil
+}
+
+func parseRing(data []byte) (out []returnedMessage) {
 	for at := 16; at < progressHeader; at += 16 {
 		m := returnedMessage{int64(binary.BigEndian.Uint64(data[at:])), int64(binary.BigEndian.Uint64(data[at+8:]))}
 		if m.value > 0 {
-			ring = append(ring, m)
+			out = append(out, m)
 		}
 	}
-	return parseProgress(data[progressHeader:]), ring, nil
+	return out
 }
 
 func parseProgress(data []byte) (out []progressEntry) {
@@ -168,6 +172,16 @@ func (p *progress) put(m returnedMessage) {
 	binary.BigEndian.PutUint64(b, uint64(m.log))
 	binary.BigEndian.PutUint64(b[8:], uint64(m.value))
 	p.turn = (p.turn + 1) % progressRing
+}
+
+// ring gives the messages of the ring.
+func (p *progress) ring() []returnedMessage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.m == nil {
+		return nil
+	}
+	return parseRing(p.m.Bytes())
 }
 
 // move is set for a queue that has an entry.

@@ -42,8 +42,10 @@ type ReviveService struct {
 	done   chan struct{}
 	once   sync.Once
 	began  bool
-	swept  time.Time
-	turned time.Time
+	// follows: the broker is a slave now.
+	follows bool
+	swept   time.Time
+	turned  time.Time
 
 	mu     sync.Mutex
 	behind int64 // ms, of the oldest check point that is over
@@ -73,7 +75,15 @@ func (r *ReviveService) init(s *Service) {
 }
 
 func (r *ReviveService) start() {
+	r.begin()
+	r.began = true
+	go r.run()
+}
+
+// begin reads from the revive offsets on.
+func (r *ReviveService) begin() {
 	s := r.s
+	r.queues = nil
 	for id := range s.o.ReviveQueues {
 		q := reviveQueue{id: int32(id), committed: -1, byKey: map[key]*reviving{}}
 		if at, ok := s.o.Offsets.Query(codec.ReviveGroup, s.reviveTopic, q.id); ok {
@@ -81,8 +91,7 @@ func (r *ReviveService) start() {
 		}
 		r.queues = append(r.queues, q)
 	}
-	r.began, r.swept, r.turned = true, s.o.Clock.Now(), s.o.Clock.Now()
-	go r.run()
+	r.swept, r.turned = s.o.Clock.Now(), s.o.Clock.Now()
 }
 
 func (r *ReviveService) close() {
@@ -110,6 +119,16 @@ func (r *ReviveService) run() {
 
 func (r *ReviveService) turn() {
 	s := r.s
+	if f := s.o.Follower(); f != r.follows {
+		if r.follows = f; f {
+			s.resign()
+		} else {
+			s.takeOver()
+		}
+	}
+	if r.follows {
+		return
+	}
 	s.progress.touch(s.o.Clock.Millis())
 	s.flushBuffer(false)
 	s.advanceAll()

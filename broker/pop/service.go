@@ -68,6 +68,8 @@ type Options struct {
 	Timed func(m *codec.Message) (store.PutStatus, error)
 	// TimerIdle tells that everything due until now is out of the timer and can be consumed.
 	TimerIdle func() bool
+	// Follower tells that the log is a copy of a master's now: then nobody pops here, and nothing is returned.
+	Follower func() bool
 	// TopicQueues are the queues of a topic that may be read, 0 when there is no such topic.
 	TopicQueues func(topic string) int32
 	// RetryLimit is how often a message is returned to a group; false: there is no such group.
@@ -82,7 +84,7 @@ type Options struct {
 type Service struct {
 	o           Options
 	reviveTopic string
-	started     int64 // ms; receipts of before are not in the ledger
+	started     atomic.Int64 // ms, when it began to serve; receipts of before are not in the ledger
 	pops        atomic.Uint32
 	lastPut     atomic.Int64 // end of the last record
 	ledger      ledger
@@ -105,7 +107,7 @@ type Service struct {
 
 // New makes the service; Load and Start follow.
 func New(o Options) *Service {
-	s := &Service{o: o, reviveTopic: codec.ReviveTopic(o.Cluster), started: o.Clock.Millis(),
+	s := &Service{o: o, reviveTopic: codec.ReviveTopic(o.Cluster),
 		queues: map[queueKey]*queue{}, active: map[*queue]struct{}{}}
 	s.progress = progress{fs: o.FS, path: o.ProgressFile, log: o.Log}
 	s.ledger.table = map[key]*open{}
@@ -136,13 +138,10 @@ func (s *Service) loadProgress() error {
 	}
 	s.returnedBefore = map[checkPointAt]uint32{}
 	for _, m := range ring {
-		ck, message := m.at()
-		now, ok := s.o.Offsets.Query(codec.ReviveGroup, s.reviveTopic, ck.queueID)
-		if m.log > s.lastPut.Load() || ok && ck.offset <= now {
-			continue
+		if ck, message := m.at(); m.log <= s.lastPut.Load() && !s.passed(ck) {
+			s.returnedBefore[ck] |= 1 << message
+			s.ring = append(s.ring, m)
 		}
-		s.returnedBefore[ck] |= 1 << message
-		s.ring = append(s.ring, m)
 	}
 	if len(s.restored)+len(s.ring) > 0 {
 		s.o.Log.Info("offsets of before a crash taken over", "queues", len(s.restored), "of", len(entries),
@@ -151,16 +150,38 @@ func (s *Service) loadProgress() error {
 	return nil
 }
 
+// passed tells that the revive offset has passed a check point.
+func (s *Service) passed(ck checkPointAt) bool {
+	now, ok := s.o.Offsets.Query(codec.ReviveGroup, s.reviveTopic, ck.queueID)
+	return ok && ck.offset <= now
+}
+
 // EndProgress drops what a crash would need, when consumerOffset.json has been written after Save.
-func (s *Service) EndProgress(saved bool) error { return s.progress.close(saved) }
+func (s *Service) EndProgress(saved bool) error {
+	for _, m := range s.progress.ring() {
+		if ck, _ := m.at(); !s.passed(ck) {
+			saved = false // the next start has to know
+			break
+		}
+	}
+	if !saved {
+		s.progress.touch(s.o.Clock.Millis())
+	}
+	return s.progress.close(saved)
+}
 
 // Moved tells that an operator has set a group's offset.
 func (s *Service) Moved(topic, group string, queueID int32, at codec.QueueOffset) {
 	s.progress.move(queueKey{topic, group, queueID}, at, s.lastPut.Load())
 }
 
-// Start begins to return messages.
-func (s *Service) Start() {
+// Start begins to return messages. A broker that was a slave until now has another one's log and offsets.
+func (s *Service) Start(wasSlave bool) {
+	if wasSlave {
+		s.restored, s.ring, s.returnedBefore = nil, nil, nil
+		s.lastPut.Store(int64(s.o.Store.MaxPhyOffset()))
+	}
+	s.started.Store(s.o.Clock.Millis())
 	s.progress.open(s.o.Clock.Millis())
 	for _, e := range s.restored { // this run may be killed before they are in consumerOffset.json
 		s.progress.set(e.queueKey, codec.QueueOffset(e.next), e.log)
@@ -171,6 +192,32 @@ func (s *Service) Start() {
 	s.restored, s.ring = nil, nil
 	s.order.start()
 	s.revive.start()
+}
+
+// resign forgets what it knows: another broker is the master now.
+func (s *Service) resign() {
+	s.mu.Lock()
+	clear(s.queues)
+	clear(s.active)
+	s.buffer = nil
+	s.mu.Unlock()
+	s.buffered.Store(0)
+	s.ledger.mu.Lock()
+	clear(s.ledger.table)
+	clear(s.ledger.before)
+	s.ledger.mu.Unlock()
+	s.returnedBefore = nil
+	s.progress.drop(func(_, _ string) bool { return true })
+	for _, w := range s.polling.collect(func(*Waiter) bool { return true }) {
+		w.Fire(false) // to be told where to go
+	}
+}
+
+// takeOver begins anew, with the log and the offsets of the master of before.
+func (s *Service) takeOver() {
+	s.lastPut.Store(int64(s.o.Store.MaxPhyOffset()))
+	s.started.Store(s.o.Clock.Millis())
+	s.revive.begin()
 }
 
 // Close ends the revive service and answers all that wait. The records of buffered check points are written.

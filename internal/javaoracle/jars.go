@@ -16,9 +16,18 @@ var fetching sync.Mutex
 // Jars returns the directory with the server jars of a version. It lets Maven fetch them when they are not in
 // cacheDir.
 func Jars(ctx context.Context, cacheDir, version string) (string, error) {
+	return fetch(ctx, filepath.Join(cacheDir, "java-server-"+version), version, "rocketmq-namesrv", "rocketmq-broker")
+}
+
+// ProxyJars is Jars for the proxy, which wants other versions of what servers share.
+func ProxyJars(ctx context.Context, cacheDir, version string) (string, error) {
+	return fetch(ctx, filepath.Join(cacheDir, "java-proxy-"+version), version, "rocketmq-proxy")
+}
+
+// fetch has the jars of some artifacts in dir/lib.
+func fetch(ctx context.Context, dir, version string, artifacts ...string) (string, error) {
 	fetching.Lock()
 	defer fetching.Unlock()
-	dir := filepath.Join(cacheDir, "java-server-"+version)
 	lib, done := filepath.Join(dir, "lib"), filepath.Join(dir, ".done")
 	if _, err := os.Stat(done); err == nil {
 		return lib, nil
@@ -27,7 +36,11 @@ func Jars(ctx context.Context, cacheDir, version string) (string, error) {
 		return "", err
 	}
 	pom := filepath.Join(dir, "pom.xml")
-	text := strings.ReplaceAll(serverPOM, "VERSION", version)
+	var list strings.Builder
+	for _, name := range artifacts {
+		fmt.Fprintf(&list, dependency, name, version)
+	}
+	text := fmt.Sprintf(serverPOM, list.String())
 	if err := os.WriteFile(pom, []byte(text), 0o644); err != nil {
 		return "", err
 	}
@@ -45,16 +58,13 @@ const serverPOM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <artifactId>java-server</artifactId>
   <version>1</version>
   <dependencies>
-    <dependency>
-      <groupId>org.apache.rocketmq</groupId>
-      <artifactId>rocketmq-namesrv</artifactId>
-      <version>VERSION</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.rocketmq</groupId>
-      <artifactId>rocketmq-broker</artifactId>
-      <version>VERSION</version>
-    </dependency>
-  </dependencies>
+%s  </dependencies>
 </project>
+`
+
+const dependency = `    <dependency>
+      <groupId>org.apache.rocketmq</groupId>
+      <artifactId>%s</artifactId>
+      <version>%s</version>
+    </dependency>
 `

@@ -210,7 +210,7 @@ func (p *Pool) serve(id int, t *Turn, out *reactor.Outbox, u *unit, depth int) {
 		if err := t.cmd.Decode(u.frame(i)); err != nil { // it decoded on the loop
 			panic("BUG: rpc: " + err.Error())
 		}
-		t.cmd.Code = codec.NormalizeRequestCode(t.cmd.Code, u.frames[i].typ)
+		t.cmd.Code = codec.NormalizeRequestCode(t.cmd.Code)
 		t.req = Request{Cmd: &t.cmd, turn: t}
 		t.span.Count(u.frames[i].rt.class, t.cmd.Code)
 		w.code.Store(int32(t.cmd.Code))

@@ -172,7 +172,7 @@ func (s *Server) OnFrames(c reactor.Conn, frames []codec.Frame, out *reactor.Out
 			c.Close(err)
 			break
 		}
-		t.cmd.Code = codec.NormalizeRequestCode(t.cmd.Code, f.Type)
+		t.cmd.Code = codec.NormalizeRequestCode(t.cmd.Code)
 		if t.cmd.IsResponse() {
 			s.calls.complete(c, &t.cmd)
 			continue

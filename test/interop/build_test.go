@@ -59,7 +59,7 @@ func (w *work) build(t *testing.T, c client) []string {
 		w.execute(t, filepath.Join(w.here, c.name), "go", "build", "-trimpath", "-o", bin, ".")
 		return []string{bin}
 	}
-	lib := w.jars(t, c.version)
+	lib := w.jars(t, c)
 	classes := w.compile(t, c, lib)
 	program := []string{"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g",
 		"-Duser.home=" + w.sub("home"), "-Drocketmq.home.dir=" + w.sub("home"),
@@ -71,13 +71,17 @@ func (w *work) build(t *testing.T, c client) []string {
 }
 
 // jars lets Maven fetch the client and tools of a version, once.
-func (w *work) jars(t *testing.T, version string) string {
-	lib := w.sub("lib-" + version)
+func (w *work) jars(t *testing.T, c client) string {
+	pom := c.pom
+	if pom == "" {
+		pom = "pom.xml"
+	}
+	lib := w.sub("lib-" + c.version)
 	done := filepath.Join(lib, ".done")
 	if _, err := os.Stat(done); err == nil {
 		return lib
 	}
-	w.execute(t, w.here, "mvn", "-q", "-B", "-f", filepath.Join(w.here, "java", "pom.xml"), "-Dv="+version,
+	w.execute(t, w.here, "mvn", "-q", "-B", "-f", filepath.Join(w.here, "java", pom), "-Dv="+c.version,
 		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+lib)
 	require.NoError(t, os.WriteFile(done, nil, 0o644))
 	return lib

@@ -8,6 +8,7 @@
 //	java-4.9                    rocketmq-client 4.9.8
 //	go-remoting                 github.com/apache/rocketmq-client-go/v2
 //	mqadmin-5.3, mqadmin-4.9    the commands of rocketmq-tools; only with -set all
+//	java-grpc                   rocketmq-client-java 5.0.8, through Apache's proxy 5.3.3 in cluster mode (TestProxy)
 //
 // Everything is under the build tag interop, since it needs java (17 or newer), mvn and the package
 // registries:

@@ -10,6 +10,8 @@ type client struct {
 	// mainClass and source directories below java/, for Java.
 	mainClass string
 	sources   []string
+	// pom is the Maven file of the libraries, pom.xml if empty.
+	pom string
 	// jvmFlags go before the class path.
 	jvmFlags []string
 	// sets the client belongs to.
