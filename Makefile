@@ -36,11 +36,13 @@ fuzz:
 interop: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 20m -v ./test/handover
+	$(GO) test -tags interop -count=1 -timeout 20m -v ./test/ha
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 20m -v ./test/controller
 
 interop-short: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run -short
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/handover
+	$(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/ha
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/controller
 
 # Every stage alone, then a short suite against the built broker; the report is in OUT. BENCHFLAGS are those of

@@ -29,6 +29,8 @@ const (
 	firstCompareBytes = 64 << 10
 	// compareGrowth is how much more is compared when all of that differs.
 	compareGrowth = 16
+	// maxCompareBytes is more than any log has.
+	maxCompareBytes = 1 << 50
 	// quietHeartbeats in a row, without data between them, say that the master's log ends there.
 	quietHeartbeats = 3
 )
@@ -65,6 +67,7 @@ type follower struct {
 
 	begun   bool
 	from    store.PhyOffset // where the comparison began
+	lowest  store.PhyOffset // where it can begin: what both have, as far as known
 	check   store.PhyOffset // everything before was compared, or is ours from this connection
 	checkTo store.PhyOffset // end of the comparison
 	cutAt   store.PhyOffset // where the log ends after it, -1 = nowhere
@@ -117,7 +120,8 @@ func (f *follower) begin(nowMillis int64, known *Range) (store.PhyOffset, error)
 	if master.Max >= 0 && master.Max < end {
 		end, f.cutAt = master.Max, master.Max
 	}
-	f.from = max(end-f.window, own.Min, master.Min, 1) // 0 would mean the master's last file
+	f.lowest = max(own.Min, master.Min, 1) // 0 would mean the master's last file
+	f.from = max(end-f.window, f.lowest)
 	f.check, f.checkTo, f.reported = f.from, end, f.from
 	return f.from, nil
 }
@@ -200,11 +204,10 @@ func (f *follower) heartbeat() error {
 
 // widen compares more at the next connection.
 func (f *follower) widen(why string) error {
-	own := f.log.MinPhyOffset()
-	if f.from <= max(own, 1) {
-		return fmt.Errorf("ha: nothing in common with the master from %d on: %s", own, why)
+	if f.from <= f.lowest {
+		return fmt.Errorf("ha: nothing in common with the master from %d on: %s", f.lowest, why)
 	}
-	f.window *= compareGrowth
+	f.window = min(f.window*compareGrowth, maxCompareBytes)
 	return fmt.Errorf("%w: %s; the last %d bytes are compared", errAgain, why, f.window)
 }
 
@@ -268,7 +271,7 @@ func (f *follower) differs(p store.PhyOffset) error {
 	switch {
 	case start > f.from: // what lies between was equal
 		return f.cut(start, "the master's log differs")
-	case f.from > max(own, 1):
+	case f.from > f.lowest:
 		return f.widen(fmt.Sprintf("the master's log differs at %d", p))
 	case start > own:
 		return f.cut(start, "the master's log differs")
@@ -314,7 +317,7 @@ func (f *follower) foreign(err error) error {
 	if start < f.log.MaxPhyOffset() {
 		err = errors.Join(err, f.log.TruncateLog(start))
 	}
-	f.window *= compareGrowth
+	f.window = min(f.window*compareGrowth, maxCompareBytes)
 	return err
 }
 

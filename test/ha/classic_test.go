@@ -69,3 +69,27 @@ func TestSyncMaster(t *testing.T) {
 	f(ours, java53, "inSyncReplicas=2")
 	f(ours, ours)
 }
+
+// A Java pair becomes a Skylark pair, one node at a time on its own directory, and a Java pair again (docs/ha.md).
+func TestLiveMigration(t *testing.T) {
+	c := newCluster(t)
+	m, s := c.node(java53, 0).start(), c.node(java53, 1).start()
+	m.fill("T", 200)
+	awaitSame(t, m, s)
+	for _, kind := range []string{ours, java53} {
+		s.stop()
+		s = c.node(kind, 1).start()
+		m.fill("T", 50)
+		awaitSame(t, m, s)
+		m.stop()
+		m = c.node(kind, 0).start()
+		m.fill("T", 50)
+		awaitSame(t, m, s)
+		awaitQueues(t, m, s, "T")
+	}
+	total := 0
+	for q := range int32(4) {
+		total += len(m.pull("T", q))
+	}
+	require.Equal(t, 400, total)
+}

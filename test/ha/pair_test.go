@@ -247,7 +247,8 @@ func (n *node) maxOffset() int64 {
 // awaitSame waits until the slave has the master's log and compares the bytes.
 func awaitSame(t *testing.T, master, slave *node) {
 	t.Helper()
-	end := master.maxOffset()
+	end := int64(-1)
+	require.Eventually(t, func() bool { end = master.maxOffset(); return end > 0 }, patience, tick)
 	require.Eventually(t, func() bool { return slave.maxOffset() == end }, patience, tick, "slave at %d of %d",
 		slave.maxOffset(), end)
 	m, s := master.log(), slave.log()
