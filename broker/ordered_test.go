@@ -48,15 +48,6 @@ func (j *journal) add(queueID int32, text string) {
 	j.queue[queueID] = append(j.queue[queueID], text)
 }
 
-func (j *journal) count() (n int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, q := range j.queue {
-		n += len(q)
-	}
-	return n
-}
-
 // ordered is a consumer as Java's: it renews its locks every 20 s and consumes a queue as long as its lock is younger
 // than 30 s, over the end of its connection; it rebalances every 20 s, when it is told, and every second while a queue
 // is refused.

@@ -110,6 +110,7 @@ func TestExpiredTogether(t *testing.T) {
 		}
 		require.True(t, s.Park(Key{"T", 0}, 1, late, &waiter{}))
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		require.Equal(t, []int{10}, batches)
 		require.Equal(t, 1, s.Parked())
 		s.Close()
