@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -196,6 +197,75 @@ func TestControllersComeAndGo(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		require.EqualValues(t, 1, *s.info("b").MasterEpoch)
 		require.EqualValues(t, 1, *s.info("b").MasterBrokerID)
+	})
+}
+
+// The machine of the leading controller and of the master loses its power: the slave is told that it is master in less than
+// 3 s, whichever member leads then.
+func TestLeaderAndMasterDie(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			cryptotest.SetGlobalRandom(t, seed) // Raft's timeouts
+			s := newSite(t, 3, "")
+			defer s.close()
+			a, b := s.broker("b", 10911), s.broker("b", 10921)
+			defer a.close()
+			defer b.close()
+			a.up()
+			a.elect()
+			b.up()
+			code(t, codec.RespSuccess, a.alter(1, 1, 1, 2))
+			time.Sleep(20 * time.Second)
+			leader, died := s.leader(), time.Now()
+			s.darken(leader)
+			a.dead()
+			s.eventually("b is told", func() bool {
+				h, _ := b.last()
+				return h.MasterEpoch != nil && *h.MasterEpoch == 2 && *h.MasterBrokerID == 2
+			})
+			require.Less(t, time.Since(died), 3*time.Second)
+			s.light()
+		})
+	}
+}
+
+// A leader that dies between an election and its notification: the next one tells the brokers.
+func TestElectedButNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, 3, "")
+		defer s.close()
+		a, b := s.broker("b", 10911), s.broker("b", 10921)
+		defer a.close()
+		defer b.close()
+		a.up()
+		a.elect()
+		b.up()
+		code(t, codec.RespSuccess, a.alter(1, 1, 1, 2))
+		a.epoch, b.epoch = 1, 1 // what they have in their files now
+		time.Sleep(20 * time.Second)
+		for i := range s.members {
+			set := s.members[i].o.Config
+			_, err := set.Apply(map[string]string{"notifyBrokerRoleChanged": fmt.Sprint(i != s.leader())}, nil)
+			require.NoError(t, err)
+		}
+		a.dead()
+		s.eventually("elected", func() bool { return *s.info("b").MasterEpoch == 2 })
+		h, _ := b.last()
+		require.True(t, h.MasterEpoch == nil || *h.MasterEpoch == 1)
+		leader := s.leader()
+		s.crash(leader, 1)
+		s.eventually("b is told", func() bool {
+			h, _ := b.last()
+			return h.MasterEpoch != nil && *h.MasterEpoch == 2
+		})
+		b.mu.Lock()
+		told := len(b.notified)
+		b.mu.Unlock()
+		b.epoch = 2
+		time.Sleep(20 * time.Second)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		require.LessOrEqual(t, len(b.notified), told+1, "not again and again")
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 // elections has a new master elected where one is missing (Java ControllerManager.onBrokerInactive and
 // DLedgerController.scanInactiveMasterAndTriggerReelect). It belongs to the loop. Deviations: broker names that have lost
 // their master are looked at as well, and again when one of their replicas comes back, so that they do not wait for a
-// broker's own request; an election that fails is tried again with the next look, so electMasterMaxRetryCount has no
+// broker's own request; a master that does not know yet is told again; an election that fails is tried again with the next look, so electMasterMaxRetryCount has no
 // effect.
 type elections struct {
 	c        *Controller
@@ -62,6 +62,9 @@ func (e *elections) check(state *replicas.State, name string) {
 		MasterEpoch: g.MasterEpoch, Unclean: e.c.settings().EnableElectUncleanMaster}
 	e.l.lookAround(ev)
 	if !needsElection(g, ev) {
+		if unaware(g, ev.Live) {
+			e.c.tell(g)
+		}
 		return
 	}
 	e.running[name] = true
@@ -85,6 +88,17 @@ func needsElection(g *replicas.Group, ev *replicas.Event) bool {
 	return candidate || g.Master != 0
 }
 
+// unaware tells whether a master does not know that it is one: the last epoch in its file, which its heartbeats tell, is not
+// that of its election. The notification was lost, or the leader that would have sent it died.
+func unaware(g *replicas.Group, all []replicas.Live) bool {
+	for _, live := range all {
+		if live.ID == g.Master {
+			return live.Epoch >= 0 && live.Epoch < g.MasterEpoch
+		}
+	}
+	return false
+}
+
 func (e *elections) finished(name string, r node.Result) {
 	delete(e.running, name)
 	switch {
@@ -98,10 +112,15 @@ func (e *elections) finished(name string, r node.Result) {
 	}
 }
 
-// elected tells the log and, if notifyBrokerRoleChanged is on, the living replicas.
+// elected tells the log and, if notifyBrokerRoleChanged is on, the replicas.
 func (c *Controller) elected(g *replicas.Group) {
 	c.o.Log.Info("new master", "broker", g.Name, "master", g.Master, "remote", g.Address(g.Master), "masterEpoch",
 		g.MasterEpoch)
+	c.tell(g)
+}
+
+// tell sends the living replicas their master. Those who know already ignore it.
+func (c *Controller) tell(g *replicas.Group) {
 	if !c.settings().NotifyBrokerRoleChanged {
 		return
 	}

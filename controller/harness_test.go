@@ -2,11 +2,15 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +38,7 @@ type site struct {
 	disks   []*vfs.MemFS
 	members []*Controller // nil: down
 	more    string        // further settings
+	dark    atomic.Int32  // number, from 1 on, of a member that reaches nobody and that nobody reaches
 	client  *client.Client
 	log     *slog.Logger
 }
@@ -57,6 +62,45 @@ func (s *site) dialer() client.Dialer {
 	return client.DialerFunc(func(ctx context.Context, _, addr string) (net.Conn, error) { return s.net.Dial(ctx, addr) })
 }
 
+// memberDialer is that of a member: nothing gets out while it is in the dark.
+func (s *site) memberDialer(i int) client.Dialer {
+	return client.DialerFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if s.isDark(i) {
+			return nil, syscall.EHOSTUNREACH
+		}
+		nc, err := s.dialer().DialContext(ctx, network, addr)
+		return &memberConn{nc, s, i}, err
+	})
+}
+
+func (s *site) isDark(i int) bool { return int(s.dark.Load()) == i+1 }
+
+type memberConn struct {
+	net.Conn
+	s *site
+	i int
+}
+
+func (c *memberConn) Write(p []byte) (int, error) {
+	if c.s.isDark(c.i) {
+		return 0, errors.Join(syscall.EHOSTUNREACH, c.Close())
+	}
+	return c.Conn.Write(p)
+}
+
+// darken cuts a member off, as if its machine had lost its power; light undoes it.
+func (s *site) darken(i int) {
+	s.dark.Store(int32(i + 1))
+	s.net.SetHook(func(from, to netip.AddrPort, _ int) mem.Fate {
+		return mem.Fate{Reset: from.Port() == uint16(9000+i) || to.Port() == uint16(9000+i)}
+	})
+}
+
+func (s *site) light() {
+	s.dark.Store(0)
+	s.net.SetHook(nil)
+}
+
 func (s *site) config(i int) *config.Set {
 	set := config.NewControllerSet()
 	text := fmt.Sprintf("controllerDLegerGroup=g\ncontrollerDLegerSelfId=n%d\ncontrollerStorePath=/c\nbindAddress=127.0.0.1\n"+
@@ -76,7 +120,7 @@ func (s *site) peers() (list string) {
 }
 
 func (s *site) start(i int) {
-	c, err := New(Options{Config: s.config(i), FS: s.disks[i], Dialer: s.dialer(), Log: s.log,
+	c, err := New(Options{Config: s.config(i), FS: s.disks[i], Dialer: s.memberDialer(i), Log: s.log,
 		NewEngine: func(eo reactor.Options) reactor.Engine { return mem.NewOn(s.net, eo) }})
 	require.NoError(s.t, err)
 	require.NoError(s.t, c.Start())
