@@ -86,9 +86,7 @@ func fillFilter(ctx context.Context, e *env) error {
 	for v := range 10 {
 		o.Values = append(o.Values, strconv.Itoa(v*10))
 	}
-	_, err := e.run(ctx, o)
-	e.t.filled[topic] = err == nil
-	return err
+	return e.fillWith(ctx, topic, o)
 }
 
 func filtered(ctx context.Context, e *env) ([]value, error) {

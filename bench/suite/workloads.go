@@ -254,12 +254,26 @@ func (e *env) fill(ctx context.Context, topic string, size int, n int64) error {
 	if size > kib {
 		o.Window = 4
 	}
-	r, err := e.run(ctx, o)
-	if err == nil && r.Messages < n {
-		err = fmt.Errorf("only %d of %d messages were stored: %v", r.Messages, n, r.Failures)
+	return e.fillWith(ctx, topic, o)
+}
+
+// fillTries is how often the rest is sent again of what a broker refused because it was busy.
+const fillTries = 5
+
+// fillWith sends the messages of o, all of them.
+func (e *env) fillWith(ctx context.Context, topic string, o bench.Options) error {
+	wanted, refused := o.Count, map[string]int64{}
+	for range fillTries {
+		r, err := e.run(ctx, o)
+		if err != nil {
+			return err
+		}
+		if o.Count, refused = o.Count-r.Messages, r.Failures; o.Count <= 0 {
+			e.t.filled[topic] = true
+			return nil
+		}
 	}
-	e.t.filled[topic] = err == nil
-	return err
+	return fmt.Errorf("only %d of %d messages were stored: %v", wanted-o.Count, wanted, refused)
 }
 
 func fillCold(ctx context.Context, e *env) error {

@@ -60,7 +60,7 @@ type Options struct {
 // Manager is Java's ConsumerOffsetManager.
 type Manager struct {
 	o       Options
-	groups  atomic.Pointer[map[string]*topics]
+	groups  groupTable
 	mu      sync.Mutex // changes of the tables; never held across I/O: commits on event loops may add a queue
 	pairs   int
 	saving  sync.Mutex // version and saved
@@ -73,7 +73,6 @@ type Manager struct {
 // New makes an empty manager.
 func New(o Options) *Manager {
 	m := &Manager{o: o}
-	m.groups.Store(&map[string]*topics{})
 	m.version.Timestamp = o.Clock.Millis()
 	return m
 }
@@ -128,7 +127,7 @@ func (m *Manager) Load() error {
 		t.table.Store(&table)
 		groups[group] = t
 	}
-	m.groups.Store(&groups)
+	m.groups.load(groups)
 	if w.DataVersion != nil {
 		m.version = *w.DataVersion
 	}
@@ -136,7 +135,7 @@ func (m *Manager) Load() error {
 }
 
 func (m *Manager) find(group, topic string) *queues {
-	t := (*m.groups.Load())[group]
+	t := m.groups.get(group)
 	if t == nil {
 		return nil
 	}
@@ -156,14 +155,11 @@ func (m *Manager) obtain(group, topic string) *queues {
 	if m.pairs >= MaxPairs {
 		return nil
 	}
-	groups := *m.groups.Load()
-	t := groups[group]
+	t := m.groups.get(group)
 	if t == nil {
 		t = &topics{}
 		t.table.Store(&map[string]*queues{})
-		next := maps.Clone(groups)
-		next[group] = t
-		m.groups.Store(&next)
+		m.groups.set(group, t)
 	}
 	table := maps.Clone(*t.table.Load())
 	q := &queues{}
@@ -270,7 +266,7 @@ func (q *queues) committed() (any bool) {
 
 // PulledTopics are the topics that a group has pulled since the start, sorted.
 func (m *Manager) PulledTopics(group string) (out []string) {
-	if t := (*m.groups.Load())[group]; t != nil {
+	if t := m.groups.get(group); t != nil {
 		out = slices.Sorted(maps.Keys(*t.table.Load()))
 	}
 	return out
@@ -278,7 +274,7 @@ func (m *Manager) PulledTopics(group string) (out []string) {
 
 // TopicsOf are the topics in which a group has offsets, sorted.
 func (m *Manager) TopicsOf(group string) (out []string) {
-	if t := (*m.groups.Load())[group]; t != nil {
+	if t := m.groups.get(group); t != nil {
 		for topic, q := range *t.table.Load() {
 			if q.committed() {
 				out = append(out, topic)
@@ -291,7 +287,7 @@ func (m *Manager) TopicsOf(group string) (out []string) {
 
 // GroupsOf are the groups with offsets in a topic, sorted.
 func (m *Manager) GroupsOf(topic string) (out []string) {
-	for group, t := range *m.groups.Load() {
+	for group, t := range m.groups.all() {
 		if q := (*t.table.Load())[topic]; q.committed() {
 			out = append(out, group)
 		}
@@ -304,7 +300,7 @@ func (m *Manager) GroupsOf(topic string) (out []string) {
 // group once, however many topics there are.
 func (m *Manager) WithProgress(topics map[string]bool) (out []string) {
 	found := map[string]bool{}
-	for _, t := range *m.groups.Load() {
+	for _, t := range m.groups.all() {
 		for name, q := range *t.table.Load() {
 			if topics[name] && !found[name] {
 				q.each(func(_ int32, at codec.QueueOffset) { found[name] = found[name] || at > 0 })
@@ -363,9 +359,8 @@ func (m *Manager) DeleteTopic(topic string) {
 func (m *Manager) drop(match func(group, topic string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	groups := maps.Clone(*m.groups.Load())
 	dropped := 0
-	for group, t := range groups {
+	for group, t := range m.groups.all() {
 		table := *t.table.Load()
 		rest := maps.Clone(table)
 		for topic, q := range table {
@@ -380,12 +375,11 @@ func (m *Manager) drop(match func(group, topic string) bool) {
 		dropped += len(table) - len(rest)
 		t.table.Store(&rest)
 		if len(rest) == 0 {
-			delete(groups, group)
+			m.groups.set(group, nil)
 		}
 	}
 	if dropped > 0 {
 		m.pairs -= dropped
-		m.groups.Store(&groups)
 		m.commits.Add(1)
 	}
 }
@@ -448,7 +442,7 @@ func (m *Manager) wrap() body.ConsumerOffsetSerializeWrapper {
 	if m.o.EnableLmq {
 		w.LmqOffsetTable = map[string]codec.QueueOffset{}
 	}
-	for group, t := range *m.groups.Load() {
+	for group, t := range m.groups.all() {
 		for topic, q := range *t.table.Load() {
 			offsets := map[int32]codec.QueueOffset{}
 			q.each(func(id int32, at codec.QueueOffset) { offsets[id] = at })
