@@ -11,8 +11,8 @@ import (
 // elections has a new master elected where one is missing (Java ControllerManager.onBrokerInactive and
 // DLedgerController.scanInactiveMasterAndTriggerReelect). It belongs to the loop. Deviations: broker names that have lost
 // their master are looked at as well, and again when one of their replicas comes back, so that they do not wait for a
-// broker's own request; a master that does not know yet is told again; an election that fails is tried again with the next look, so electMasterMaxRetryCount has no
-// effect.
+// broker's own request; a master that does not know yet is told again; an election that fails is tried again with the next
+// look, so electMasterMaxRetryCount has no effect.
 type elections struct {
 	c        *Controller
 	l        *loop
