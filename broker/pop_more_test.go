@@ -264,3 +264,19 @@ func TestPopCutCodes(t *testing.T) {
 		b.stop()
 	})
 }
+
+// A message whose invisible time was changed is popped again in the same millisecond, because the group was moved back.
+func TestPopOfChangedMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := startPopBroker(t, "")
+		b.sendN("T", 0, 2)
+		got := b.popN("T", 2, time.Minute)
+		_, answer := b.change(got[1], time.Minute)
+		require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
+		second := codec.QueueOffset(1)
+		answer = b.resetOffset(func(h *codec.ResetOffsetRequestHeader) { h.Group, h.QueueID, h.Offset = "g", 0, &second })
+		require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
+		require.Equal(t, []string{"m1"}, popTexts(b.popN("T", 2, time.Minute)))
+		b.stop()
+	})
+}

@@ -53,10 +53,26 @@ func (r *Response) Info() (start, msgs, order string) {
 	return r.infos.start.String(), r.infos.msgs.String(), r.infos.order.String()
 }
 
+// errSameName: a check point of this queue, offset and pop time is open; a message whose invisible time was changed in
+// this millisecond, say, that is popped again because a crash has taken the group's offset back.
+var errSameName = errors.New("the same messages were popped in this millisecond")
+
+// maxSameName bounds how much later than now a pop is dated because of that, in ms.
+const maxSameName = 100
+
 // Pop takes messages. It may wait for the disk. The error is about the broker; finding nothing is none.
-func (s *Service) Pop(req *Request) (*Response, error) {
+func (s *Service) Pop(req *Request) (resp *Response, err error) {
+	for now, later := s.o.Clock.Millis(), int64(0); later < maxSameName; later++ {
+		if resp, err = s.pop(req, now+later); !errors.Is(err, errSameName) {
+			break
+		}
+	}
+	return resp, err
+}
+
+func (s *Service) pop(req *Request, popTime int64) (*Response, error) {
 	set := s.o.Settings()
-	resp := &Response{PopTime: s.o.Clock.Millis(), ReviveQID: codec.PopOrderReviveQueue, req: req, Body: req.Buf[:0]}
+	resp := &Response{PopTime: popTime, ReviveQID: codec.PopOrderReviveQueue, req: req, Body: req.Buf[:0]}
 	if !req.Order {
 		resp.ReviveQID = int32(s.pops.Add(1) % uint32(max(s.o.ReviveQueues, 1)))
 		if s.ledger.len() >= set.MaxOpen {
@@ -353,7 +369,7 @@ func (s *Service) checkPoint(resp *Response, set *Settings, q *queue, at codec.Q
 	e.buffered = set.Buffer && s.buffered.Load() < int64(set.BufferMax) &&
 		resp.req.Invisible > 2*set.BufferHead.Milliseconds()
 	if !s.ledger.add(e) {
-		return fmt.Errorf("the same messages were popped in this millisecond")
+		return errSameName
 	}
 	w := waiting{next: resp.res.NextOffset}
 	if e.buffered {
