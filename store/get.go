@@ -118,8 +118,9 @@ type getter struct {
 	skipTo   int64 // records before it are gone
 	pulling  int64 // phyOffset of the last entry looked at
 
-	filter PropertyFilter // of req, if it is one
-	ext    extReader
+	filter  PropertyFilter // of req, if it is one
+	ext     extReader
+	touched byte // what touch read, so that it is not left out
 }
 
 // read scans the entries of one ConsumeQueue file.
@@ -170,6 +171,9 @@ func (g *getter) scan(entries []byte, cqFile *mappedFile, pos int64) {
 				return
 			}
 			checked = at + block
+		}
+		if g.filter != nil && at%(touchEntries*cqEntryBytes) == 0 {
+			g.touch(entries[at:])
 		}
 		e := decodeCQEntry(entries[at:])
 		if g.batchFull(e, 1) {
@@ -364,15 +368,25 @@ func (g *getter) addRun(mf *mappedFile) {
 	g.res.Messages.Add(zerocopy.Segment{Bytes: mf.data()[g.from-mf.fileFrom : g.to-mf.fileFrom], Owner: mf})
 }
 
-// inMemory makes sure that a range can be touched: it is in memory, or may be read in and was.
-func (g *getter) inMemory(mf *mappedFile, pos, n int64) bool {
-	if mf == g.mf && mf.fileFrom+pos >= max(g.maxPhy-hotTailBytes, g.s.reads.recoveredTo) {
-		return true
-	}
+// hot tells that a position of a log file was written a moment ago.
+func (g *getter) hot(mf *mappedFile, pos int64) bool {
+	return mf.fileFrom+pos >= max(g.maxPhy-hotTailBytes, g.s.reads.recoveredTo)
+}
+
+// resident tells that a range is in memory.
+func (g *getter) resident(mf *mappedFile, pos, n int64) bool {
 	if g.now == 0 {
 		g.now = g.s.o.Clock.Millis()
 	}
-	if mf.cache.resident(mf, pos, n, g.now) {
+	return mf.cache.resident(mf, pos, n, g.now)
+}
+
+// inMemory makes sure that a range can be touched: it is in memory, or may be read in and was.
+func (g *getter) inMemory(mf *mappedFile, pos, n int64) bool {
+	if mf == g.mf && g.hot(mf, pos) {
+		return true
+	}
+	if g.resident(mf, pos, n) {
 		mf.cache.ahead(g.s.readAhead, mf, pos, g.now)
 		return true
 	}

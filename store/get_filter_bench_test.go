@@ -26,11 +26,12 @@ func (f *tenth) MatchProperties(properties []byte) bool {
 
 var tenthPattern = []byte("v\x010\x02")
 
-// putTenths stores count messages of size bytes.
-func putTenths(t testing.TB, s *MessageStore, count, size int) {
+// putTenths stores count messages of size bytes in each of some queues.
+func putTenths(t testing.TB, s *MessageStore, queues, count, size int) {
 	t.Helper()
-	for i := range count {
-		m := testMessage("Topic", 0, "")
+	for n := range queues * count {
+		i := n / queues
+		m := testMessage("Topic", int32(n%queues), "")
 		m.Body = make([]byte, size)
 		m.Properties = codec.AppendProperty([]byte("UNIQ_KEY\x010123456789ABCDEF0123456789ABCDEF\x02"), "v", string('0'+rune(i%10)))
 		require.Equal(t, PutOK, s.Put(m).Status)
@@ -49,21 +50,21 @@ func withTenths(o *Options) {
 	}
 }
 
-// BenchmarkFilteredGet is a pull of 32 messages of 1 KiB of which every tenth fits, so that some 320 are looked at: by their
+// BenchmarkFilteredGet is a pull of 32 messages of 1 KiB from one of 8 queues of which every tenth fits, so that some 320 are looked at: by their
 // properties, or by their bits.
 func BenchmarkFilteredGet(b *testing.B) {
 	f := func(name string, change func(o *Options)) {
 		b.Run(name, func(b *testing.B) {
 			o := DefaultOptions(b.TempDir())
-			o.MappedFileSizeCommitLog = 128 << 20
+			o.MappedFileSizeCommitLog = 256 << 20
 			o.MappedFileSizeConsumeQueueExt = 4 << 20
 			change(&o)
 			s, err := Open(o)
 			require.NoError(b, err)
 			require.NoError(b, s.Start())
 			b.Cleanup(func() { require.NoError(b, s.Close()) })
-			const count = 40_000
-			putTenths(b, s, count, 1024)
+			const count = 20_000
+			putTenths(b, s, 8, count, 1024)
 			var res GetResult
 			req := GetRequest{Topic: "Topic", MaxMsgs: 32, Filter: &tenth{}, AllowCold: true}
 			b.ReportAllocs()

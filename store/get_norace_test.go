@@ -45,7 +45,7 @@ func TestNoRaceFilteredGetAllocatesNothing(t *testing.T) {
 		o.MappedFileSizeConsumeQueue = 1000 * cqEntryBytes
 		change(&o)
 		s := openStore(t, o)
-		putTenths(t, s, 320, 10)
+		putTenths(t, s, 1, 320, 10)
 		res, filter := &GetResult{}, &tenth{}
 		req := &GetRequest{Topic: "Topic", MaxMsgs: 32, Filter: filter}
 		get := func() {
