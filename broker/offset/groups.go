@@ -53,6 +53,9 @@ func (g *groupTable) load(groups map[string]*topics) {
 		parts[i][group] = t
 	}
 	for i := range parts {
+		if parts[i] == nil {
+			parts[i] = map[string]*topics{}
+		}
 		g.parts[i].Store(&parts[i])
 	}
 }

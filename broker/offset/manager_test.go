@@ -317,3 +317,28 @@ func TestConcurrentCommits(t *testing.T) {
 	require.NoError(t, m.Persist())
 	require.Equal(t, m.Wrapper(), open(t, fsys).Wrapper())
 }
+
+// A group that is new after a restart finds its part of the table, whichever it is.
+func TestNewGroupsAfterRestart(t *testing.T) {
+	fsys := vfs.NewMem()
+	require.NoError(t, fsys.MkdirAll("/config"))
+	o := Options{FS: fsys, ConfigDir: "/config", Clock: clock.System, Log: slog.New(slog.DiscardHandler), VersionStep: 500}
+	m := New(o)
+	from := netip.AddrPort{}
+	require.NoError(t, m.Load())
+	require.NoError(t, m.Commit(from, "first", "T", 0, 7))
+	require.NoError(t, m.Persist())
+	m = New(o)
+	require.NoError(t, m.Load())
+	for i := range 2000 {
+		require.NoError(t, m.Commit(from, fmt.Sprint("g", i), "T", 0, codec.QueueOffset(i)))
+	}
+	for i := range 2000 {
+		at, ok := m.Query(fmt.Sprint("g", i), "T", 0)
+		require.True(t, ok)
+		require.EqualValues(t, i, at)
+	}
+	require.Len(t, m.GroupsOf("T"), 2001)
+	at, _ := m.Query("first", "T", 0)
+	require.EqualValues(t, 7, at)
+}
