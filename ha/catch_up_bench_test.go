@@ -3,6 +3,7 @@ package ha
 import (
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,6 +45,12 @@ func BenchmarkCatchUp(b *testing.B) {
 		b.StopTimer()
 		s := open(b.TempDir())
 		s.Follow()
+		all, once := make(chan struct{}), sync.Once{}
+		s.WatchLog(func() {
+			if s.MaxPhyOffset() >= m.MaxPhyOffset() {
+				once.Do(func() { close(all) })
+			}
+		})
 		require.NoError(b, s.Start())
 		c := NewHAClient(ClientOptions{Log: s, Clock: clock.System, Slog: quietLog, Live: func() *Live { return live },
 			Dial: func(ctx context.Context, addr string) (net.Conn, error) {
@@ -53,9 +60,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		c.SetMaster(l.Addr().String())
 		b.StartTimer()
 		c.Start()
-		for s.MaxPhyOffset() < m.MaxPhyOffset() {
-			time.Sleep(time.Millisecond)
-		}
+		<-all
 		b.StopTimer()
 		c.Close()
 		require.NoError(b, s.Close())

@@ -250,7 +250,7 @@ func (c *HAConnection) turn() (sent bool, wait time.Duration, err error) {
 	if err := c.out.write(); err != nil {
 		return false, 0, err
 	}
-	if n < live.frameBytes() && c.s.group.Waiting() == 0 && !what.heartbeat {
+	if n < live.frameBytes() && live.Rule == NoCopies && !what.heartbeat { // nobody waits for the copies
 		return true, gatherTime, nil
 	}
 	return true, 0, nil

@@ -83,7 +83,7 @@ const (
 	MaxSlaves = 64
 	// batchBytes is what one turn writes to a slave at most, in frames of TransferBatchBytes.
 	batchBytes = 1 << 20
-	// gatherTime is how long a sender that has just sent less than a frame waits for more, unless a put waits for it: 1000
+	// gatherTime is how long a sender that has just sent less than a frame waits for more, unless puts wait for slaves: 1000
 	// wake-ups a second at most, however many messages.
 	gatherTime = time.Millisecond
 	// redialInterval is how long a slave waits before it connects again (Java: 5 s).

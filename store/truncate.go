@@ -51,8 +51,8 @@ const divergedDirPrefix = "diverged-"
 
 // TruncateLog cuts a slave's log at p, the start of a record, because the master's goes on differently there. What is cut
 // goes to a directory RootDir/diverged-<p>-<ms>, all of it, and it does not come back after a crash: when TruncateLog
-// returns the new end is durable. Consumers, who may hold bytes of what is cut, keep them: the file in which the log ends then is written anew.
-// Whoever calls AppendLog calls it. p at the start of the log, or before, empties it (see DropLog).
+// returns the new end is durable. Consumers, who may hold bytes of what is cut, keep them: the file in which the log ends
+// then is written anew. Whoever calls AppendLog calls it. p at the start of the log, or before, empties it (see DropLog).
 func (s *MessageStore) TruncateLog(p PhyOffset) error {
 	if !s.Following() {
 		return ErrNotSlave
