@@ -60,7 +60,8 @@ const mqadminCommands = `updateTopic.*|topic.*|clusterList.*|brokerStatus.*|send
 	`queryMsg.*|printMsg.*|consumeMessage.*|updateSubGroup.*|getConsumerConfig|consumerProgress.*|consumerConnection|` +
 	`producer.*|consumerStatus.*|statsAll.*|allocateMQ|resetOffsetByTime.*|skipAccumulatedMessage|getBrokerConfig|` +
 	`getNamesrvConfig|updateNamesrvConfig|updateKvConfig|deleteKvConfig|updateOrderConf.*|setConsumeMode|.*ColdData.*|` +
-	`setCommitLogReadAheadMode|cloneGroupOffset|exportMetadata.*|exportConfigs|exportMetrics|deleteSubGroup|deleteTopic.*|` +
+	`setCommitLogReadAheadMode|cloneGroupOffset|queryCq.*|brokerConsumeStats|haStatus|updateStaticTopic.*|exportPopRecord|` +
+	`exportMetadata.*|exportConfigs|exportMetrics|deleteSubGroup|deleteTopic.*|` +
 	`wipeWritePerm.*|addWritePerm.*|help`
 
 // popScenarios cannot be said in binary headers: their request codes do not fit its 16 bits.
