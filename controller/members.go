@@ -29,7 +29,7 @@ func membersOf(c *config.ControllerConfig) (membership, error) {
 	}
 	ms := membership{group: c.ControllerDLegerGroup}
 	if c.ControllerDLegerPeers == "" {
-		return ms, missing("controllerDLegerPeers", "as n0-host:port;n1-host:port")
+		return ms, missing("controllerDLegerPeers", "a list as n0-host:port;n1-host:port")
 	}
 	for part := range strings.SplitSeq(c.ControllerDLegerPeers, ";") {
 		if part = strings.TrimSpace(part); part == "" {
