@@ -26,8 +26,13 @@ const maxPopMsgs = 32
 // popSlack is how much later than its deadline a pop may come, in ms (Java isTimeoutTooMuch).
 const popSlack = 500
 
-// popAnswerAhead is how long before its deadline a waiting pop is answered, in ms (Java PopRequest.isTimeout).
-const popAnswerAhead = 50
+// popDeadline is when a request that waits is answered, in ms: 50 ms before its time is over (Java PopRequest.isTimeout)
+// and a hundredth of that, at most 200 ms together. A proxy leaves itself 100 ms to answer in time, which are over sooner on
+// a machine that is busy.
+func popDeadline(born, wait int64) int64 {
+	wait = min(wait, maxSuspendMillis)
+	return born + wait - min(50+wait/100, 200)
+}
 
 // popping is a pop while it is served and while it waits.
 type popping struct {
@@ -75,7 +80,7 @@ func (p *PopMessageProcessor) Process(r *rpc.Request) {
 		return
 	}
 	q := &popping{b: b, d: r.Defer(), topic: t, group: g,
-		deadline: h.BornTime + min(h.PollTime, maxSuspendMillis) - popAnswerAhead,
+		deadline: popDeadline(h.BornTime, h.PollTime),
 		req: pop.Request{Topic: t.Name, Group: g.Name, AttemptID: h.AttemptID, QueueID: max(h.QueueID, -1),
 			MaxMsgs: int(h.MaxMsgNums), Invisible: h.InvisibleTime, FromMax: h.InitMode != codec.ConsumeInitModeMin,
 			Order: h.Order}}
@@ -283,7 +288,7 @@ func (p *NotificationProcessor) Process(r *rpc.Request) {
 		_ = d.Reply(answer) // a closed connection needs no answer
 	}
 	has := func() bool { return b.pop.Has(h.Topic, h.ConsumerGroup, queueID, h.Order, h.AttemptID) }
-	deadline := h.BornTime + min(h.PollTime, maxSuspendMillis) - popAnswerAhead
+	deadline := popDeadline(h.BornTime, h.PollTime)
 	if got := has(); got || h.PollTime <= 0 || now >= deadline {
 		reply(got, false)
 		return
