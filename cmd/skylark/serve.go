@@ -258,7 +258,8 @@ func (f *flags) serveUntil(log *slog.Logger, failed <-chan struct{}, stop func(c
 	return errors.Join(err, file.Close())
 }
 
-// untilSignal serves until SIGTERM, SIGINT or the end of failed, then stops cleanly. A second signal ends the process at once.
+// untilSignal serves until SIGTERM, SIGINT or the end of failed, then stops cleanly. A second signal ends the process at
+// once.
 func untilSignal(log *slog.Logger, failed <-chan struct{}, stop func(context.Context) error) error {
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT)
