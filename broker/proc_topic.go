@@ -152,7 +152,7 @@ func (b *Broker) topicsChanged(changed []*topic.Topic) {
 	all, empty := map[string]bool{}, map[string]bool{}
 	for _, t := range changed {
 		all[t.Name] = true
-		if len(b.store.Queues(t.Name)) == 0 {
+		if !b.isSlave() && len(b.store.Queues(t.Name)) == 0 { // a slave has its master's offsets, maybe before the messages
 			empty[t.Name] = true
 		}
 	}
