@@ -51,8 +51,8 @@ func withTenths(o *Options) {
 	}
 }
 
-// BenchmarkFilteredGet is a pull of 32 messages of 1 KiB from one of 8 queues of which every tenth fits, so that some 320 are
-// looked at: by their properties, or by their bits.
+// BenchmarkFilteredGet is a pull of 32 messages of 1 KiB from one of 8 queues of which every tenth fits, so that some 320
+// are looked at: by their properties, or by their bits.
 func BenchmarkFilteredGet(b *testing.B) {
 	f := func(name string, change func(o *Options)) {
 		b.Run(name, func(b *testing.B) {
