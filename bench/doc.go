@@ -1,5 +1,5 @@
 // Package bench puts load on a RocketMQ broker, Skylark's or Java's, and measures what comes back. The
-// command is `skylark bench produce|consume|e2e`; tests of crashes use the package itself.
+// command is `skylark bench produce|consume|e2e|pop|idle`; tests of crashes use the package itself.
 //
 // # What is measured
 //
@@ -13,6 +13,10 @@
 //
 // End to end: an open loop whose messages carry the time they were due, and consumers that wait for them in
 // long polls.
+//
+// Kinds of messages: delays and timers are properties of the sends; of a transaction the half message and its END_TRANSACTION
+// are both answered, and counted as one; POP takes messages and acknowledges each, latency is from the pop to the ack's answer.
+// Thousands of groups can share a few connections (--share), as the consumers of one process do.
 //
 // # What a message costs the generator
 //
