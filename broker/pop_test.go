@@ -126,10 +126,11 @@ func startPopBroker(t *testing.T, conf string) *testBroker {
 
 func (b *testBroker) sendN(topicName string, queueID, n int) {
 	b.t.Helper()
+	end := codec.QueueOffset(n) + max(b.store.MaxOffset(topicName, int32(queueID)), 0)
 	for i := range n {
 		b.mustSend(topicName, queueID, "TAGS\x01A\x02", fmt.Sprintf("m%d", i))
 	}
-	time.Sleep(10 * time.Millisecond)
+	b.eventually(func() bool { return b.store.MaxOffset(topicName, int32(queueID)) >= end })
 }
 
 func popTexts(list []popped) (out []string) {
