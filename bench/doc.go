@@ -14,9 +14,9 @@
 // End to end: an open loop whose messages carry the time they were due, and consumers that wait for them in
 // long polls.
 //
-// Kinds of messages: delays and timers are properties of the sends; of a transaction the half message and its END_TRANSACTION
-// are both answered, and counted as one; POP takes messages and acknowledges each, latency is from the pop to the ack's answer.
-// Thousands of groups can share a few connections (--share), as the consumers of one process do.
+// Kinds of messages: delays and timers are properties of the sends. Of a transaction the half message and its
+// END_TRANSACTION are both answered, and counted as one. POP takes messages and acknowledges each; latency is from the pop to
+// the answer of the ack. Thousands of groups can share a few connections (--share), as the consumers of one process do.
 //
 // # What a message costs the generator
 //

@@ -315,7 +315,8 @@ func (c *popConn) ack(r *codec.Record, h *codec.PopMessageResponseHeader, start 
 	b = append(append(b, queueID...), ' ')
 	b = append(b, offset...)
 	cmd := &c.request
-	cmd.Code, cmd.Language, cmd.Version, cmd.Type = codec.ReqAckMessage, codec.LanguageGo, codec.AnnouncedVersion, c.p.o.Serialize
+	cmd.Code, cmd.Language, cmd.Version = codec.ReqAckMessage, codec.LanguageGo, codec.AnnouncedVersion
+	cmd.Type = c.p.o.Serialize
 	cmd.Opaque, cmd.Fields = c.under(sums{messages: 1, bytes: int64(r.TotalSize)}), cmd.Fields[:0]
 	for i, v := range [...][]byte{c.group, c.topic, queueID, b[at:], offset} {
 		cmd.Fields = append(cmd.Fields, codec.Field{Key: ackKeys[i], Value: v})

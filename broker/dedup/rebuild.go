@@ -19,7 +19,8 @@ type Rebuilt struct {
 }
 
 // Rebuild fills the windows from the end of the log: with what was stored within Keep before now, in ms. It is called
-// before the first send; logFileSize is the length of a log file. Messages that wait for their time, and half messages, count for their real topic.
+// before the first send; logFileSize is the length of a log file. Messages that wait for their time, and half messages,
+// count for their real topic.
 //
 // Where to begin says the queues, by store time. The error is one of reading; what was read until then is remembered.
 func (ws *Windows) Rebuild(s *store.MessageStore, logFileSize, now int64) (r Rebuilt, err error) {

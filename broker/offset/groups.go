@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// groupTable are the offsets of all groups: copy-on-write in parts, so that a new group, which an event loop may bring, copies
-// a 256th of the table.
+// groupTable are the offsets of all groups: copy-on-write in parts, so that a new group, which an event loop may bring,
+// copies a 256th of the table.
 type groupTable struct {
 	parts [256]atomic.Pointer[map[string]*topics]
 }
