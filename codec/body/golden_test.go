@@ -232,7 +232,7 @@ func testGoldenFrame(t *testing.T, frame []byte, code int, request bool) {
 	require.NotEqual(t, strconv.Itoa(code), codec.RequestCodeName(code), "unknown code")
 	s := shapes[code]
 	if request {
-		require.Equal(t, code, codec.NormalizeRequestCode(c.Code, c.Type))
+		require.Equal(t, code, codec.NormalizeRequestCode(c.Code))
 		if isSendOrPull(code) {
 			requireSendOrPull(t, &c)
 			return
