@@ -15,8 +15,8 @@
 // long polls.
 //
 // Kinds of messages: delays and timers are properties of the sends. Of a transaction the half message and its
-// END_TRANSACTION are both answered, and counted as one. POP takes messages and acknowledges each; latency is from the pop to
-// the answer of the ack. Thousands of groups can share a few connections (--share), as the consumers of one process do.
+// END_TRANSACTION are both answered, and counted as one. POP takes messages and acknowledges each; latency is from the pop
+// to the answer of the ack. Thousands of groups can share a few connections (--share), as the consumers of one process do.
 //
 // # What a message costs the generator
 //
