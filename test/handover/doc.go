@@ -16,5 +16,6 @@
 //	check_test.go      queries by key, unique key, id and time, consumer offsets, topics, groups, delayed messages
 //	files_test.go      ConsumeQueue, index and checkpoint files: live against rebuilt, Java's against Skylark's
 //	queues_test.go     batch queues and light queues: messages, offsets, files, and what each broker rebuilds
+//	filters_test.go    SQL92 subscriptions and filter bits: what groups get, and the bytes of every unit
 //	logs_test.go       which recovery was taken, and that neither side complained
 package handover

@@ -202,7 +202,8 @@ func (b *ledger) indexLost(p codec.PhyOffset) bool {
 }
 
 // notForeign matches what Skylark writes below the store's directory.
-var notForeign = regexp.MustCompile(`^(commitlog|consumequeue|index|recovery|lock|abort|checkpoint|queueCheckpoint|timerwheel|timerlog)(/|$)|` +
+var notForeign = regexp.MustCompile(`^(commitlog|consumequeue|consumequeue_ext|index|recovery|lock|abort|checkpoint)(/|$)|` +
+	`^(queueCheckpoint|timerwheel|timerlog)(/|$)|` +
 	`^config/(timercheck|timermetrics|transactionMetrics)(\.bak)?$|^config/(topics|subscriptionGroup|consumerOffset|delayOffset|consumerFilter)\.json(\.bak)?$`)
 
 // foreignFiles are the sums of the files that belong to what Skylark does not serve: compaction, POP.
