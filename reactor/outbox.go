@@ -27,6 +27,10 @@ func (o *Outbox) OnSent(l SentListener) {
 	o.sent = l
 }
 
+// Submitted tells that the kernel has been given what o holds. An engine that hears of the end of a write only with the next
+// event calls it, lest the answer seems to have taken as long as the connection was idle.
+func (o *Outbox) Submitted() { o.tellSent() }
+
 func (o *Outbox) tellSent() {
 	if l := o.sent; l != nil {
 		o.sent = nil

@@ -124,6 +124,22 @@ func testPipelining(t *testing.T, h Harness) {
 	wg.Wait()
 }
 
+// testSentIsTold: an engine that has nothing else to do tells at once that an answer is sent.
+func testSentIsTold(t *testing.T, h Harness) {
+	r := start(t, h, reactor.Options{})
+	c := r.dial()
+	for i := range 3 {
+		c.write(appendFrame(nil, "told", []byte{byte(i)}))
+		header, _ := c.receive()
+		require.Equal(t, "told", header)
+		select {
+		case <-r.server.told:
+		case <-time.After(patience):
+			require.Fail(t, "nobody tells that the answer is sent")
+		}
+	}
+}
+
 // testOtherGoroutines: frames sent from many goroutines at once stay whole.
 func testOtherGoroutines(t *testing.T, h Harness) {
 	r := start(t, h, reactor.Options{})

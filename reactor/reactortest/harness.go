@@ -51,6 +51,7 @@ func Run(t *testing.T, h Harness) {
 		{"FramesCutAnywhere", false, testFramesCutAnywhere},
 		{"BigFrames", false, testBigFrames},
 		{"Pipelining", false, testPipelining},
+		{"SentIsTold", false, testSentIsTold},
 		{"OtherGoroutines", false, testOtherGoroutines},
 		{"Addresses", false, testAddresses},
 		{"Context", false, testContext},

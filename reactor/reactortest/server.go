@@ -40,6 +40,7 @@ type state struct {
 //	mapped K N      a frame whose body is K mapped ranges of N bytes, between heap bytes
 //	later           the same frame, from another goroutine
 //	outbox          the same frame, from another goroutine, with its body mapped
+//	told            the same frame, and told tells that it is sent
 //	quiet           nothing
 //	decode          nothing, unless the body is no header: then the connection is closed with the error
 //	last            the same frame, and the connection is closed
@@ -52,6 +53,7 @@ type server struct {
 	refuse atomic.Bool
 	panics atomic.Bool // in OnOpen and OnClose
 	gate   chan struct{}
+	told   tellSent
 	work   sync.WaitGroup
 
 	calls    atomic.Int64
@@ -66,9 +68,14 @@ type server struct {
 func newServer() *server {
 	return &server{
 		opens: make(chan reactor.Conn, 1<<16), closes: make(chan closing, 1<<16),
-		gate: make(chan struct{}),
+		gate: make(chan struct{}), told: make(tellSent, 1),
 	}
 }
+
+// tellSent is a reactor.SentListener that somebody waits for.
+type tellSent chan struct{}
+
+func (c tellSent) Sent() { c <- struct{}{} }
 
 func (s *server) fault(format string, args ...any) {
 	s.mu.Lock()
@@ -147,6 +154,9 @@ func (s *server) obey(c reactor.Conn, f codec.Frame, out *reactor.Outbox) {
 	var a, b int
 	_, _ = fmt.Sscanf(string(f.Header), "%s %d %d", &verb, &a, &b)
 	switch verb {
+	case "told":
+		out.OnSent(s.told)
+		fallthrough
 	case "echo":
 		out.SetBuffer(appendFrame(out.Buffer(), string(f.Header), f.Body))
 	case "heap":

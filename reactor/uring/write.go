@@ -199,6 +199,7 @@ func (c *conn) answer() {
 	e.UserData = tag(kindSend, op.n)
 	c.inflight++
 	lp.inline++
+	op.box.Submitted() // the wait of this turn writes it, and may last: its completion is no reason to return
 }
 
 func (lp *loop) newBox() *reactor.Outbox {
