@@ -85,8 +85,8 @@ func start(t *testing.T, dir string, life int, more string) *process {
 	return p
 }
 
-// freePort is a port that is free with the two that a broker takes beside it, for clients of old and for slaves. It lies below
-// the range from which the kernel takes ports for connections, where somebody else may have it a moment later.
+// freePort is a port that is free with the two that a broker takes beside it, for clients of old and for slaves. It lies
+// below the range from which the kernel takes ports for connections, where somebody else may have it a moment later.
 func freePort(t *testing.T) int {
 	free := func(port int) bool {
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
