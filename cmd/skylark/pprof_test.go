@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"regexp"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,4 +94,18 @@ func TestStartProcess(t *testing.T) {
 	f.pprof = "0.0.0.0:1"
 	_, err = f.startProcess(slog.Default(), 0)
 	require.ErrorIs(t, err, errUsage)
+}
+
+// A signal that comes while a server starts stops it cleanly as soon as it has.
+func TestSignalWhileStarting(t *testing.T) {
+	t.Setenv("GOGC", "100")
+	t.Setenv("GOMEMLIMIT", "off")
+	f := newFlags("broker")
+	end, err := f.startProcess(slog.Default(), 0)
+	require.NoError(t, err)
+	defer end()
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	stopped := false
+	require.NoError(t, f.serve(slog.Default(), func(context.Context) error { stopped = true; return nil }))
+	require.True(t, stopped)
 }

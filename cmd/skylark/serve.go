@@ -9,12 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"skylark/broker"
@@ -36,6 +34,7 @@ type flags struct {
 	log       string
 	profile   string
 	pprof     string
+	signals   <-chan os.Signal // since startProcess
 }
 
 func newFlags(name string) *flags {
@@ -242,7 +241,7 @@ func (f *flags) serve(log *slog.Logger, stop func(context.Context) error) error 
 // serveUntil serves until a signal or the end of failed, which may be nil.
 func (f *flags) serveUntil(log *slog.Logger, failed <-chan struct{}, stop func(context.Context) error) error {
 	if f.profile == "" {
-		return untilSignal(log, failed, stop)
+		return f.untilSignal(log, failed, stop)
 	}
 	file, err := os.Create(f.profile)
 	if err == nil {
@@ -253,27 +252,19 @@ func (f *flags) serveUntil(log *slog.Logger, failed <-chan struct{}, stop func(c
 		defer cancel()
 		return errors.Join(fmt.Errorf("-cpuprofile: %w", err), stop(ctx))
 	}
-	err = untilSignal(log, failed, stop)
+	err = f.untilSignal(log, failed, stop)
 	pprof.StopCPUProfile()
 	return errors.Join(err, file.Close())
 }
 
-// untilSignal serves until SIGTERM, SIGINT or the end of failed, then stops cleanly. A second signal ends the process at
-// once.
-func untilSignal(log *slog.Logger, failed <-chan struct{}, stop func(context.Context) error) error {
-	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT)
+// untilSignal serves until SIGTERM, SIGINT or the end of failed, then stops cleanly.
+func (f *flags) untilSignal(log *slog.Logger, failed <-chan struct{}, stop func(context.Context) error) error {
 	select {
-	case sig := <-ch:
+	case sig := <-f.signals:
 		log.Info("stopping", "signal", sig.String())
 	case <-failed:
 		log.Error("stopping after a failure")
 	}
-	go func() {
-		<-ch
-		fmt.Fprintln(os.Stderr, "skylark: second signal, not waiting for a clean stop")
-		os.Exit(1)
-	}()
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	return stop(ctx)
