@@ -203,10 +203,12 @@ func (b *ledger) indexLost(p codec.PhyOffset) bool {
 
 // notForeign matches what Skylark writes below the store's directory.
 var notForeign = regexp.MustCompile(`^(commitlog|consumequeue|consumequeue_ext|index|recovery|lock|abort|checkpoint)(/|$)|` +
-	`^(queueCheckpoint|timerwheel|timerlog)(/|$)|` +
-	`^config/(timercheck|timermetrics|transactionMetrics)(\.bak)?$|^config/(topics|subscriptionGroup|consumerOffset|delayOffset|consumerFilter)\.json(\.bak)?$`)
+	`^(queueCheckpoint|batchconsumequeue|timerwheel|timerlog)(/|$)|` +
+	`^config/(timercheck|timermetrics|transactionMetrics|popProgress)(\.bak)?$|` +
+	`^config/(topics|subscriptionGroup|consumerOffset|lmqConsumerOffset|delayOffset|consumerFilter|messageRequestMode|` +
+	`queueLocks)\.json(\.bak)?$`)
 
-// foreignFiles are the sums of the files that belong to what Skylark does not serve: compaction, POP.
+// foreignFiles are the sums of the files that belong to what Skylark does not serve, as compaction.
 func (d *directory) foreignFiles(t *testing.T) map[string][sha256.Size]byte {
 	t.Helper()
 	sums := map[string][sha256.Size]byte{}
