@@ -41,6 +41,9 @@ const (
 	progressSlack = 500
 )
 
+// errSuperseded: the offsets were written by another broker since, so those of the progress file are of the past.
+var errSuperseded = errors.New("pop: another broker has used the directory since")
+
 // progress is the mapped file.
 type progress struct {
 	fs   vfs.FS
@@ -89,7 +92,7 @@ func readProgress(fsys vfs.FS, path, offsets string) ([]progressEntry, []returne
 	}
 	touched := int64(binary.BigEndian.Uint64(data[8:]))
 	if info, err := fsys.Stat(offsets); err == nil && info.ModTime().UnixMilli() > touched+progressSlack {
-		return nil, nil, fmt.Errorf("pop: %s is older than %s", path, offsets)
+		return nil, nil, fmt.Errorf("%w: %s is older than %s", errSuperseded, path, offsets)
 	}
 	return parseProgress(data[progressHeader:]), parseRing(data), nil
 }

@@ -124,6 +124,10 @@ func (s *Service) Load() error { return errors.Join(s.order.load(), s.loadProgre
 func (s *Service) loadProgress() error {
 	s.lastPut.Store(int64(s.o.Store.MaxPhyOffset()))
 	entries, ring, err := readProgress(s.o.FS, s.o.ProgressFile, s.o.OffsetFile)
+	if errors.Is(err, errSuperseded) {
+		s.o.Log.Info("offsets of an earlier start left out", "because", err)
+		return nil
+	}
 	if err != nil {
 		s.o.Log.Warn("offsets of before a crash left out, messages may come again", "error", err)
 		return nil
