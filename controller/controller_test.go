@@ -241,7 +241,8 @@ func TestElectedButNotTold(t *testing.T) {
 		a.elect()
 		b.up()
 		code(t, codec.RespSuccess, a.alter(1, 1, 1, 2))
-		a.epoch, b.epoch = 1, 1 // what they have in their files now
+		a.has(1) // in its file now
+		b.has(1)
 		time.Sleep(20 * time.Second)
 		for i := range s.members {
 			set := s.members[i].o.Config
@@ -261,7 +262,7 @@ func TestElectedButNotTold(t *testing.T) {
 		b.mu.Lock()
 		told := len(b.notified)
 		b.mu.Unlock()
-		b.epoch = 2
+		b.has(2)
 		time.Sleep(20 * time.Second)
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -305,13 +305,23 @@ func (b *fakeBroker) up() *codec.RegisterBrokerToControllerResponseHeader {
 	return answer[codec.RegisterBrokerToControllerResponseHeader](t, a)
 }
 
+// has sets the epoch that it tells from now on.
+func (b *fakeBroker) has(epoch int32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.epoch = epoch
+}
+
 // beat tells all controllers, as Java's brokers do.
 func (b *fakeBroker) beat() {
 	timeout := int64(10000)
+	b.mu.Lock()
+	epoch, offset, priority := b.epoch, b.offset, b.priority
+	b.mu.Unlock()
 	for i := range b.s.members {
 		req := codec.NewRequest(codec.ReqBrokerHeartbeat)
 		codec.EncodeHeader(req, &codec.BrokerHeartbeatRequestHeader{ClusterName: "c", BrokerName: b.name, BrokerAddr: b.addr,
-			BrokerID: &b.id, Epoch: &b.epoch, MaxOffset: &b.offset, HeartbeatTimeoutMillis: &timeout, ElectionPriority: &b.priority})
+			BrokerID: &b.id, Epoch: &epoch, MaxOffset: &offset, HeartbeatTimeoutMillis: &timeout, ElectionPriority: &priority})
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 		_ = b.client.Oneway(ctx, address(i), req) // one that is down
 		cancel()

@@ -116,8 +116,8 @@ func TestLateEventOfTheDrainer(t *testing.T) {
 	w, c, nc := connect(t)
 	require.NoError(t, nc.Close())
 	require.NoError(t, <-w.closed)
+	require.Eventually(t, func() bool { return c.eng.table.Get(c.ID()) == nil }, 10*time.Second, time.Millisecond)
 	c.writable()
-	require.Nil(t, c.eng.table.Get(c.ID()))
 	c.Close(nil)
 }
 

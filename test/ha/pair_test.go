@@ -28,7 +28,7 @@ import (
 	"skylark/reactor/engines"
 )
 
-var flagPort = flag.Int("port", 34500, "first port; 200 are used")
+var flagPort = flag.Int("port", 26500, "first port; 200 are used")
 
 const (
 	java49 = "4.9.7"
