@@ -204,9 +204,9 @@ func (b *ledger) indexLost(p codec.PhyOffset) bool {
 // notForeign matches what Skylark writes below the store's directory.
 var notForeign = regexp.MustCompile(`^(commitlog|consumequeue|consumequeue_ext|index|recovery|lock|abort|checkpoint)(/|$)|` +
 	`^(queueCheckpoint|batchconsumequeue|timerwheel|timerlog)(/|$)|` +
-	`^config/(timercheck|timermetrics|transactionMetrics|popProgress)(\.bak)?$|` +
+	`^config/(timercheck|timermetrics|transactionMetrics|popProgress)(\.bak)?(\.tmp)?$|` +
 	`^config/(topics|subscriptionGroup|consumerOffset|lmqConsumerOffset|delayOffset|consumerFilter|messageRequestMode|` +
-	`queueLocks)\.json(\.bak)?$`)
+	`queueLocks)\.json(\.bak)?(\.tmp)?$`)
 
 // foreignFiles are the sums of the files that belong to what Skylark does not serve, as compaction.
 func (d *directory) foreignFiles(t *testing.T) map[string][sha256.Size]byte {
