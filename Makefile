@@ -39,11 +39,10 @@ interop: bin/skylark
 	$(GO) test -tags interop -count=1 -timeout 20m -v ./test/ha
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 20m -v ./test/controller
 
+# without the pairs and controllers of test/ha and test/controller, 12 minutes of Java brokers
 interop-short: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run -short
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/handover
-	$(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/ha
-	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 10m -short -v ./test/controller
 
 # Every stage alone, then a short suite against the built broker; the report is in OUT. BENCHFLAGS are those of
 # `skylark bench suite`, TARGETS further brokers to compare with, as its --targets has them.
