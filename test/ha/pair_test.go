@@ -197,6 +197,9 @@ func (n *node) send(topic string, queueID int32, payload []byte) int {
 	defer cancel()
 	h := codec.SendMessageHeader{ProducerGroup: []byte("P"), Topic: []byte(topic), QueueID: queueID}
 	answer, err := n.c.client.Call(ctx, n.addr, client.NewSend(&h, payload))
+	if err != nil { // maybe the connection to the broker of before a restart
+		answer, err = n.c.client.Call(ctx, n.addr, client.NewSend(&h, payload))
+	}
 	if err != nil {
 		return -1
 	}
