@@ -144,6 +144,9 @@ func New(o Options) (*Broker, error) {
 	b := &Broker{o: o, log: o.Log.With("part", "broker"), clock: o.Clock, started: o.Clock.Millis(),
 		stop: make(chan struct{})}
 	bc, sc := o.Config.Broker(), o.Config.Store()
+	if err := refuseDLedger(o.FS, sc); err != nil {
+		return nil, err
+	}
 	b.cfg = settings{broker: bc, store: sc, heapTransfer: bc.TransferMsgByHeap}
 	b.permission.Store(int32(bc.BrokerPermission))
 	b.startAccept.Store(bc.StartAcceptSendRequestTimeStamp)
