@@ -19,6 +19,7 @@ import (
 	"skylark/codec"
 	"skylark/config"
 	"skylark/controller/node"
+	"skylark/controller/replicas"
 	"skylark/internal/clock"
 	"skylark/internal/vfs"
 	"skylark/reactor"
@@ -72,13 +73,20 @@ type Controller struct {
 	cancel  context.CancelFunc
 	failed  chan struct{}
 
+	// Where messages of Raft and notifications go: to links and notify, or to a Stepper's owner.
+	sendRaft   func(m *raftpb.Message)
+	sendNotice func(addrs []string, g *replicas.Group)
+
 	configuring sync.Mutex // from a change of settings to their file
 	closeOnce   sync.Once
 	closeErr    error
 }
 
 // New makes a controller that does not run yet. It starts nothing and touches no file. Its errors name the keys.
-func New(o Options) (*Controller, error) {
+func New(o Options) (*Controller, error) { return newController(o, false) }
+
+// newController is New; inline serves requests where they arrive, without pools.
+func newController(o Options, inline bool) (*Controller, error) {
 	if o.Config == nil {
 		return nil, errors.New("controller: Options.Config is missing")
 	}
@@ -97,7 +105,8 @@ func New(o Options) (*Controller, error) {
 	c.client = client.New(client.Options{Dialer: o.Dialer, Log: o.Log, WriteTimeout: notifyTimeout,
 		ConnectTimeout: time.Duration(o.Config.Client().ConnectTimeoutMillis) * time.Millisecond})
 	c.notify = newNotifyService(c.client, o.Log)
-	c.register()
+	c.sendNotice, c.sendRaft = c.notify.submit, c.sendByLink
+	c.register(inline)
 	eo := c.engineOptions()
 	if err := eo.EnsureDefaults().Validate(); err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
@@ -125,7 +134,7 @@ func (c *Controller) engineOptions() reactor.Options {
 
 // register binds the request codes to their processors and pools. Heartbeats are heard on the event loops and Raft has a
 // pool of its own: what keeps brokers and leaders alive does not wait behind requests.
-func (c *Controller) register() {
+func (c *Controller) register(onLoop bool) {
 	cfg := c.settings()
 	requests := c.server.NewPool(rpc.PoolOptions{Name: "controllerRequest", Workers: cfg.ControllerThreadPoolNums,
 		Capacity: cfg.ControllerRequestThreadPoolQueueCapacity})
@@ -139,8 +148,12 @@ func (c *Controller) register() {
 		{&BrokerProcessor{c}, brokerCodes},
 		{&AdminProcessor{c}, adminCodes},
 	} {
+		proc := p.proc
+		if onLoop {
+			proc = inline{proc}
+		}
 		for _, code := range p.codes {
-			c.server.Register(rpc.Route{Code: code, Processor: p.proc, Pool: requests})
+			c.server.Register(rpc.Route{Code: code, Processor: proc, Pool: requests, OnLoop: onLoop})
 		}
 	}
 }
@@ -160,12 +173,7 @@ func (c *Controller) storeDir() string {
 
 // Start reads the log and begins to serve. An address or a directory in use, and a damaged log, are errors that name them.
 func (c *Controller) Start() error {
-	dir := c.storeDir()
-	if java := path.Join(path.Dir(dir), "dledger-"+c.members.self.id); exists(c.o.FS, java) && !exists(c.o.FS, dir) {
-		c.o.Log.Warn("there is the log of a Java controller; it is not read: brokers have to register anew", "dir", java)
-	}
-	n, err := node.Open(node.Config{Group: c.members.group, Self: c.members.self.id, Peers: c.members.ids(), FS: c.o.FS,
-		Dir: dir, Log: c.o.Log})
+	n, err := c.openNode()
 	if err != nil {
 		return err
 	}
@@ -182,8 +190,18 @@ func (c *Controller) Start() error {
 	}
 	go c.loop.run()
 	c.o.Log.Info("The Controller Server boot success", "addresses", c.engine.Addrs(), "engine", c.engine.Name(),
-		"group", c.members.group, "self", c.members.self.id, "peers", c.members.String(), "dir", dir)
+		"group", c.members.group, "self", c.members.self.id, "peers", c.members.String(), "dir", c.storeDir())
 	return nil
+}
+
+// openNode reads this member's log.
+func (c *Controller) openNode() (*node.Node, error) {
+	dir := c.storeDir()
+	if java := path.Join(path.Dir(dir), "dledger-"+c.members.self.id); exists(c.o.FS, java) && !exists(c.o.FS, dir) {
+		c.o.Log.Warn("there is the log of a Java controller; it is not read: brokers have to register anew", "dir", java)
+	}
+	return node.Open(node.Config{Group: c.members.group, Self: c.members.self.id, Peers: c.members.ids(), FS: c.o.FS,
+		Dir: dir, Log: c.o.Log})
 }
 
 func exists(fsys vfs.FS, name string) bool {
@@ -204,8 +222,8 @@ func (c *Controller) addLink(m member) {
 		}}
 }
 
-// send has a message of the node sent.
-func (c *Controller) send(m *raftpb.Message) {
+// sendByLink has a message of the node sent.
+func (c *Controller) sendByLink(m *raftpb.Message) {
 	if l := c.links[m.To]; l != nil {
 		l.send(m)
 	}

@@ -133,5 +133,5 @@ func (c *Controller) tell(g *replicas.Group) {
 	for _, l := range live {
 		addrs = append(addrs, g.Address(l.ID))
 	}
-	c.notify.submit(addrs, g)
+	c.sendNotice(addrs, g)
 }

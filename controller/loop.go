@@ -3,7 +3,9 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -116,7 +118,7 @@ func (l *loop) work() bool {
 		l.roleChanged(before, out.Role)
 	}
 	for i := range out.Messages {
-		l.c.send(&out.Messages[i])
+		l.c.sendRaft(&out.Messages[i])
 	}
 	for _, r := range out.Results {
 		if done := l.proposals[r.Ticket]; done != nil {
@@ -163,13 +165,13 @@ func (l *loop) fail(err error) {
 
 // endAll answers what waits.
 func (l *loop) endAll(err error) {
-	for t, done := range l.proposals {
+	for _, t := range slices.Sorted(maps.Keys(l.proposals)) {
+		done := l.proposals[t]
 		delete(l.proposals, t)
 		done(node.Result{Ticket: t, Err: err})
 	}
-	for t, done := range l.reads {
-		delete(l.reads, t)
-		done(false)
+	for _, t := range slices.Sorted(maps.Keys(l.reads)) {
+		l.finishRead(t, false)
 	}
 }
 

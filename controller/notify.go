@@ -98,11 +98,8 @@ func (s *NotifyService) next() (addr string, g *replicas.Group) {
 }
 
 func (s *NotifyService) send(addr string, g *replicas.Group) {
-	req := codec.NewRequest(codec.ReqNotifyBrokerRoleChanged)
-	codec.EncodeHeader(req, &codec.NotifyBrokerRoleChangedRequestHeader{MasterAddress: g.Address(g.Master),
-		MasterEpoch: &g.MasterEpoch, SyncStateSetEpoch: &g.SyncStateSetEpoch, MasterBrokerID: &g.Master})
-	var err error
-	if req.Body, err = body.Encode(syncStateSet(g)); err == nil {
+	req, err := notice(g)
+	if err == nil {
 		ctx, cancel := context.WithTimeout(s.ctx, notifyTimeout)
 		defer cancel()
 		err = s.client.Oneway(ctx, addr, req)
@@ -112,6 +109,16 @@ func (s *NotifyService) send(addr string, g *replicas.Group) {
 		return
 	}
 	s.log.Info("broker told of its master", "broker", g.Name, "remote", addr, "master", g.Master, "masterEpoch", g.MasterEpoch)
+}
+
+// notice is the request that tells a broker its master.
+func notice(g *replicas.Group) (*codec.Command, error) {
+	req := codec.NewRequest(codec.ReqNotifyBrokerRoleChanged)
+	codec.EncodeHeader(req, &codec.NotifyBrokerRoleChangedRequestHeader{MasterAddress: g.Address(g.Master),
+		MasterEpoch: &g.MasterEpoch, SyncStateSetEpoch: &g.SyncStateSetEpoch, MasterBrokerID: &g.Master})
+	var err error
+	req.Body, err = body.Encode(syncStateSet(g))
+	return req, err
 }
 
 func (s *NotifyService) failed(addr string, g *replicas.Group, err error) {
