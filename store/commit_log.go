@@ -121,7 +121,7 @@ func (cl *commitLog) start() {
 		cl.active.Store(last)
 		if err := cl.ready(last); err != nil {
 			cl.o.Log.Warn("the rest of the last commit log file has no room on the disk", "file", last.path, "err", err)
-		} else {
+		} else if !cl.following.Load() {
 			ahead(last, min(last.wrotePosition.Load()+populateChunk, last.size), cl.o)
 		}
 	}
@@ -203,8 +203,8 @@ func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64, x *numb
 	now := cl.o.Clock.Millis()
 	cl.lockedAt.Store(now)
 	defer cl.lockedAt.Store(0)
-	if cl.flags.has(flagClosed) {
-		return placed{}, nil, ErrClosed
+	if err := cl.flags.refuse(); err != nil {
+		return placed{}, nil, err
 	}
 	if epoch != cl.epoch.Load() {
 		return placed{}, nil, errStaleQueue

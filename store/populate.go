@@ -20,7 +20,8 @@ const (
 // event loop, meets no page fault. It also asks for the next file in time. The writer compares its position with one
 // number, wakeAt, and sends one wake-up when it passes it: once per half window, not once per message.
 //
-// Per message: one atomic load. Per 8 MiB at full speed: one wake-up, 8 madvise calls.
+// Per message: one atomic load. Per 8 MiB at full speed: one wake-up, 8 madvise calls. A slave's log is written with system
+// calls (copyFile): only the next file is asked for then.
 type populateAheadService struct {
 	alloc     *allocateMappedFileService
 	following *atomic.Bool                // the log begins where the master's does
@@ -90,6 +91,10 @@ func (s *populateAheadService) run() {
 
 // work populates until the writer is far enough behind, and sets the next wake-up.
 func (s *populateAheadService) work(mf *mappedFile) {
+	if s.following.Load() && !mf.buffered {
+		s.requestOnly(mf)
+		return
+	}
 	s.window = min(max(firstPopulateWindow, 2*s.window), s.limit)
 	for {
 		pos := mf.wrotePosition.Load()
@@ -106,11 +111,25 @@ func (s *populateAheadService) work(mf *mappedFile) {
 		if at == math.MaxInt64 {
 			return // the roll to the next file wakes us
 		}
-		s.wakeAt.Store(mf.fileFrom + at)
-		if mf.wrotePosition.Load() < at || !s.wakeAt.CompareAndSwap(mf.fileFrom+at, math.MaxInt64) {
+		if s.wakeLater(mf, at) {
 			return
 		}
 	}
+}
+
+// requestOnly asks for the next file in time, and populates nothing.
+func (s *populateAheadService) requestOnly(mf *mappedFile) {
+	s.window = 0
+	if at := mf.size / spareFileShare; mf.wrotePosition.Load() < at && s.wakeLater(mf, at) {
+		return
+	}
+	s.alloc.request(mf.fileFrom + mf.size)
+}
+
+// wakeLater has the writer wake the service when it passes at; false: it is there already.
+func (s *populateAheadService) wakeLater(mf *mappedFile, at int64) bool {
+	s.wakeAt.Store(mf.fileFrom + at)
+	return mf.wrotePosition.Load() < at || !s.wakeAt.CompareAndSwap(mf.fileFrom+at, math.MaxInt64)
 }
 
 // nextWake is the smallest position behind pos at which there is something to do.

@@ -1,14 +1,13 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"skylark/codec"
 	"skylark/zerocopy"
 )
 
@@ -39,13 +38,9 @@ type replication struct {
 	// watch hears that the log grew; nil while nobody copies it.
 	watch atomic.Pointer[func()]
 	tail  tailScan
-}
-
-// tailScan follows the records at the end of a slave's log, which comes in pieces that end anywhere. Owned by whoever
-// appends, under the put lock.
-type tailScan struct {
-	next           PhyOffset // of the first record that is not all there
-	storeTimestamp int64     // of the record before it, ms
+	// appendMu is held by AppendLog, so that nobody ends the store or the role in the middle of it. It comes before putLock.
+	appendMu sync.Mutex
+	copyTo   copyFile // owned by the holder of appendMu
 }
 
 // SetReplicas makes puts wait for copies, from before Start on.
@@ -109,6 +104,8 @@ func (s *MessageStore) Lead() error {
 	if !s.Following() {
 		return nil
 	}
+	s.appendMu.Lock()
+	defer s.appendMu.Unlock()
 	if end := s.tail.next; end < s.cl.wroteEnd() {
 		if err := s.TruncateLog(end); err != nil {
 			return err
@@ -124,6 +121,9 @@ func (s *MessageStore) Lead() error {
 		}
 		s.cl.lastTimestamp = max(s.cl.lastTimestamp, s.tail.storeTimestamp)
 	})
+	if err := s.copyTo.close(); err != nil {
+		s.log.Warn("file of the log not closed", "err", err) // what was written is in its pages, a flush tells of failures
+	}
 	s.cl.confirmLimit.Store(math.MaxInt64)
 	s.cl.following.Store(false)
 	s.flags.clear(flagSlave)
@@ -136,130 +136,6 @@ func (s *MessageStore) Lead() error {
 func (s *MessageStore) ConfirmTo(p PhyOffset) {
 	s.cl.confirmLimit.Store(int64(p))
 	s.reput.wake()
-}
-
-// AppendLog puts bytes of the master's log behind ours (Java CommitLog.appendData). at is where they start there: the end
-// of our log, or, without a log, the start of a file. They may end within a record but not cross a file. One goroutine
-// calls it. It waits for a file that has to be made, not for the disk. Errors: ErrLogGap, ErrForeignLog (nothing of the
-// foreign record is shown to anybody), ErrNotWritable when the disk is full or failed.
-//
-//	per piece   one lock, one copy, no allocation
-//	per record  8 bytes of it read to find the next, and its offset compared
-func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
-	if !s.Following() {
-		return ErrNotSlave
-	}
-	if s.flags.blocked(flagSlave) {
-		return s.flags.whyNotWritable()
-	}
-	for {
-		s.cl.putLock.Lock()
-		roll, err := s.appendPiece(at, b)
-		s.cl.putLock.Unlock()
-		if roll == nil {
-			if err == nil {
-				s.cl.flusher.appended()
-				s.reput.wake()
-				s.grew()
-			}
-			return err
-		}
-		if err := s.cl.alloc.wait(roll.from); err != nil {
-			return fmt.Errorf("%w: %w", errNoFile, err)
-		}
-	}
-}
-
-// appendPiece is AppendLog under the put lock.
-func (s *MessageStore) appendPiece(at PhyOffset, b []byte) (*rollNeeded, error) {
-	mf, roll, err := s.cl.fileAt(int64(at))
-	if mf == nil || len(b) == 0 {
-		return roll, err
-	}
-	pos := int64(at) - mf.fileFrom
-	end := pos + int64(len(b))
-	if end > mf.size {
-		return nil, fmt.Errorf("%w: [%d,+%d) crosses the end of file %s; mappedFileSizeCommitLog must be that of the master",
-			ErrForeignLog, at, len(b), mf.path)
-	}
-	if end == mf.size {
-		mf.contentEnd = end // published by wrotePosition
-	}
-	s.cl.write(mf, pos, b, s.tail.storeTimestamp)
-	err = s.tail.scan(mf)
-	mf.storeTimestamp.Store(s.tail.storeTimestamp)
-	s.cl.lastTimestamp = max(s.cl.lastTimestamp, s.tail.storeTimestamp)
-	s.cl.confirmLimit.Store(int64(s.tail.next))
-	return nil, err
-}
-
-// fileAt is the file to which a piece of a master's log goes. The caller holds the put lock.
-func (cl *commitLog) fileAt(at int64) (mf *mappedFile, roll *rollNeeded, err error) {
-	last := cl.files.last()
-	switch {
-	case last == nil && at%cl.files.fileSize != 0:
-		return nil, nil, fmt.Errorf("%w: %d is not the start of a file of %d bytes; mappedFileSizeCommitLog must be that of "+
-			"the master", ErrLogGap, at, cl.files.fileSize)
-	case last != nil && at != last.end():
-		return nil, nil, fmt.Errorf("%w: they start at %d, the log ends at %d", ErrLogGap, at, last.end())
-	case last != nil && !last.full():
-		if last.reserved < last.size {
-			if err := cl.ready(last); err != nil {
-				return nil, nil, fmt.Errorf("%w: %w", errNoFile, err)
-			}
-		}
-		return last, nil, nil
-	}
-	next := cl.alloc.take(at)
-	if next == nil {
-		return nil, &rollNeeded{at}, nil
-	}
-	return cl.begin(next), nil, nil
-}
-
-// scan moves over the records that are whole by now. mf is the last file.
-func (t *tailScan) scan(mf *mappedFile) error {
-	data, wrote := mf.writable(), mf.wrotePosition.Load()
-	if t.next < PhyOffset(mf.fileFrom) {
-		t.next = PhyOffset(mf.fileFrom) // the log begins here
-	}
-	for {
-		pos := int64(t.next) - mf.fileFrom
-		switch rest := mf.size - pos; {
-		case rest < codec.BlankRecordBytes && wrote == mf.size:
-			t.next = PhyOffset(mf.fileFrom + mf.size)
-			return nil
-		case wrote-pos < codec.BlankRecordBytes:
-			return nil
-		}
-		size, magic := codec.RecordSize(data[pos:wrote])
-		if magic == codec.MagicBlank {
-			size = int(mf.size - pos)
-		} else if size < codec.MinRecordBytes || int64(size) > mf.size-pos || magic != codec.MagicV1 && magic != codec.MagicV2 {
-			return fmt.Errorf("%w: no record at %d (size %d, magic %#x)", ErrForeignLog, t.next, size, uint32(magic))
-		}
-		if pos+int64(size) > wrote {
-			return nil
-		}
-		if magic != codec.MagicBlank {
-			phyOffset, timestamp := recordPlace(data[pos:wrote])
-			if phyOffset != t.next {
-				return fmt.Errorf("%w: the record at %d says that it is at %d", ErrForeignLog, t.next, phyOffset)
-			}
-			t.storeTimestamp = timestamp
-		}
-		t.next += PhyOffset(size)
-	}
-}
-
-// recordPlace reads where a record, of which at least MinRecordBytes are there, says that it is, and its store time.
-func recordPlace(b []byte) (p PhyOffset, storeTimestamp int64) {
-	be := binary.BigEndian
-	at := recordStoreTimestampAt
-	if int32(be.Uint32(b[recordSysFlagAt:]))&codec.SysFlagBornHostV6 != 0 {
-		at += 12
-	}
-	return PhyOffset(be.Uint64(b[28:])), int64(be.Uint64(b[at:]))
 }
 
 // durableOnReplicas is Durable of a store with replicas: both must be true.

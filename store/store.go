@@ -204,10 +204,11 @@ func (s *MessageStore) Close() error {
 func (s *MessageStore) stop() error {
 	s.clean.close()
 	s.readAhead.close()
+	err := s.stopCopying()
 	s.cl.close()
 	behind := s.reput.close()
 	s.index.close()
-	err := s.flushQueues.close()
+	err = errors.Join(err, s.flushQueues.close())
 	s.writeCheckpoint.close()
 	err = errors.Join(err, s.checkpoint.flush())
 	switch {

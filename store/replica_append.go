@@ -1,0 +1,224 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"skylark/codec"
+	"skylark/internal/vfs"
+)
+
+// tailScan follows the records at the end of a slave's log, which comes in pieces that end anywhere. Owned by whoever
+// appends, under the put lock.
+type tailScan struct {
+	next           PhyOffset // of the first record that is not all there
+	storeTimestamp int64     // of the record before it, ms
+}
+
+// copyFile is the open file to which a slave copies.
+//
+// Why a slave writes with a system call, where a master stores into its mapping: a page of the mapping that nobody has
+// touched costs a fault, zeros that are overwritten at once, and a place in the page table, for each 4 KiB; a write makes
+// pages of any size and fills them with what it has. A master cannot do that, because its writer is an event loop and its
+// pieces are single messages; a slave's writer is a goroutine of its own. So nothing is populated ahead of it either.
+// Readers see the same pages in the mapping.
+type copyFile struct {
+	mf *mappedFile // nil when none is open; only compared
+	f  vfs.File
+}
+
+// writeAt writes to mf at pos. It may wait for the disk.
+func (c *copyFile) writeAt(mf *mappedFile, pos int64, b []byte) error {
+	if c.mf != mf {
+		if err := c.close(); err != nil {
+			return err
+		}
+		f, err := mf.fs.OpenReadWrite(mf.path)
+		if err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+		c.mf, c.f = mf, f
+	}
+	if _, err := c.f.WriteAt(b, pos); err != nil {
+		return fmt.Errorf("store: write %s [%d,+%d): %w", mf.path, pos, len(b), err)
+	}
+	return nil
+}
+
+func (c *copyFile) close() error {
+	f := c.f
+	c.mf, c.f = nil, nil
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+// AppendLog puts bytes of the master's log behind ours (Java CommitLog.appendData). at is where they start there: the end
+// of our log, or, without a log, the start of a file. They may end within a record but not cross a file. One goroutine
+// calls it. It waits for a file that has to be made, and for the page cache. Errors: ErrLogGap, ErrForeignLog (nothing of
+// the foreign record is shown to anybody), ErrNotWritable when the disk is full or failed.
+//
+//	per piece   one write, one lock that nobody else wants, no allocation
+//	per record  28 bytes of it read to find the next and to compare its offset
+func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
+	s.appendMu.Lock()
+	defer s.appendMu.Unlock()
+	if !s.Following() {
+		return ErrNotSlave
+	}
+	if s.flags.blocked(flagSlave) {
+		return s.flags.whyNotWritable()
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	mf, err := s.copyRoom(at, len(b))
+	if err != nil {
+		return err
+	}
+	pos := int64(at) - mf.fileFrom
+	if !mf.buffered {
+		if err := s.copyTo.writeAt(mf, pos, b); err != nil {
+			s.logFailed(err) // what the pages hold now is unknown
+			return err
+		}
+	}
+	s.cl.putLock.Lock()
+	err = s.showPiece(mf, pos, b)
+	s.cl.putLock.Unlock()
+	if err != nil {
+		return err
+	}
+	s.cl.flusher.appended()
+	s.reput.wake()
+	s.grew()
+	return nil
+}
+
+// copyRoom is the file to which n bytes at an offset go; it waits until it is made.
+func (s *MessageStore) copyRoom(at PhyOffset, n int) (*mappedFile, error) {
+	for {
+		s.cl.putLock.Lock()
+		mf, roll, err := s.cl.fileAt(int64(at))
+		s.cl.putLock.Unlock()
+		switch {
+		case err != nil:
+			return nil, err
+		case roll == nil:
+			if int64(at)-mf.fileFrom+int64(n) > mf.size {
+				return nil, fmt.Errorf("%w: [%d,+%d) crosses the end of file %s; mappedFileSizeCommitLog must be that of "+
+					"the master", ErrForeignLog, at, n, mf.path)
+			}
+			return mf, nil
+		}
+		if err := s.cl.alloc.wait(roll.from); err != nil {
+			return nil, fmt.Errorf("%w: %w", errNoFile, err)
+		}
+	}
+}
+
+// showPiece makes a piece the end of the log. The caller holds the put lock.
+func (s *MessageStore) showPiece(mf *mappedFile, pos int64, b []byte) error {
+	end := pos + int64(len(b))
+	if end == mf.size {
+		mf.contentEnd = end // published by wrotePosition
+	}
+	if mf.buffered {
+		s.cl.write(mf, pos, b, s.tail.storeTimestamp)
+	} else {
+		if mf.populated.Load() < end {
+			mf.populated.Store(end)
+		}
+		mf.wrotePosition.Store(end)
+		s.cl.populate.passed(mf.fileFrom + end)
+	}
+	err := s.tail.scan(mf, pos, b)
+	mf.storeTimestamp.Store(s.tail.storeTimestamp)
+	s.cl.lastTimestamp = max(s.cl.lastTimestamp, s.tail.storeTimestamp)
+	s.cl.confirmLimit.Store(int64(s.tail.next))
+	return err
+}
+
+// fileAt is the file to which a piece of a master's log goes. The caller holds the put lock.
+func (cl *commitLog) fileAt(at int64) (mf *mappedFile, roll *rollNeeded, err error) {
+	last := cl.files.last()
+	switch {
+	case last == nil && at%cl.files.fileSize != 0:
+		return nil, nil, fmt.Errorf("%w: %d is not the start of a file of %d bytes; mappedFileSizeCommitLog must be that of "+
+			"the master", ErrLogGap, at, cl.files.fileSize)
+	case last != nil && at != last.end():
+		return nil, nil, fmt.Errorf("%w: they start at %d, the log ends at %d", ErrLogGap, at, last.end())
+	case last != nil && !last.full():
+		if last.reserved < last.size {
+			if err := cl.ready(last); err != nil {
+				return nil, nil, fmt.Errorf("%w: %w", errNoFile, err)
+			}
+		}
+		return last, nil, nil
+	}
+	next := cl.alloc.take(at)
+	if next == nil {
+		return nil, &rollNeeded{at}, nil
+	}
+	return cl.begin(next), nil, nil
+}
+
+// scan moves over the records that are whole by now. mf is the last file, which ends with the piece b at from.
+func (t *tailScan) scan(mf *mappedFile, from int64, b []byte) error {
+	data, wrote := mf.writable(), from+int64(len(b))
+	if t.next < PhyOffset(mf.fileFrom) {
+		t.next = PhyOffset(mf.fileFrom) // the log begins here
+	}
+	for {
+		pos := int64(t.next) - mf.fileFrom
+		switch rest := mf.size - pos; {
+		case rest < codec.BlankRecordBytes && wrote == mf.size:
+			t.next = PhyOffset(mf.fileFrom + mf.size)
+			return nil
+		case wrote-pos < codec.BlankRecordBytes:
+			return nil
+		}
+		record := data[pos:wrote]
+		if pos >= from {
+			record = b[pos-from:] // not the mapping, whose page nobody has touched yet
+		}
+		size, magic := codec.RecordSize(record)
+		if magic == codec.MagicBlank {
+			size = int(mf.size - pos)
+		} else if size < codec.MinRecordBytes || int64(size) > mf.size-pos || magic != codec.MagicV1 && magic != codec.MagicV2 {
+			return fmt.Errorf("%w: no record at %d (size %d, magic %#x)", ErrForeignLog, t.next, size, uint32(magic))
+		}
+		if size > len(record) {
+			return nil
+		}
+		if magic != codec.MagicBlank {
+			phyOffset, timestamp := recordPlace(record)
+			if phyOffset != t.next {
+				return fmt.Errorf("%w: the record at %d says that it is at %d", ErrForeignLog, t.next, phyOffset)
+			}
+			t.storeTimestamp = timestamp
+		}
+		t.next += PhyOffset(size)
+	}
+}
+
+// recordPlace reads where a record, of which at least MinRecordBytes are there, says that it is, and its store time.
+func recordPlace(b []byte) (p PhyOffset, storeTimestamp int64) {
+	be := binary.BigEndian
+	at := recordStoreTimestampAt
+	if int32(be.Uint32(b[recordSysFlagAt:]))&codec.SysFlagBornHostV6 != 0 {
+		at += 12
+	}
+	return PhyOffset(be.Uint64(b[28:])), int64(be.Uint64(b[at:]))
+}
+
+// stopCopying waits for an AppendLog under way; further ones are refused by now.
+func (s *MessageStore) stopCopying() error {
+	s.appendMu.Lock()
+	defer s.appendMu.Unlock()
+	if err := s.copyTo.close(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
