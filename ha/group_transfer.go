@@ -66,7 +66,9 @@ func (g *GroupTransferService) wait(end store.PhyOffset, slaves int, timeout tim
 	g.waiting = slices.Insert(g.waiting, at, r)
 	g.arm(deadline)
 	g.mu.Unlock()
-	g.advance() // a report may have come before the request was in the list
+	if g.confirmed(slaves) >= end { // a report that came before the request was in the list did not see it
+		g.advance()
+	}
 	return false
 }
 

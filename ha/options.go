@@ -81,7 +81,8 @@ type ClientOptions struct {
 const (
 	// MaxSlaves are the connections of one master; further ones are closed at once.
 	MaxSlaves = 64
-	// batchBytes is what one turn writes to a slave at most, in frames of TransferBatchBytes.
+	// batchBytes is what one turn writes to a slave at most. It is also the body of a frame for a slave that is further
+	// behind; at the end of the log frames are of TransferBatchBytes, after each of which a slave of Java's reports.
 	batchBytes = 1 << 20
 	// gatherTime is how long a sender that has just sent less than a frame waits for more, unless puts wait for slaves: 1000
 	// wake-ups a second at most, however many messages.
@@ -96,5 +97,12 @@ const (
 	readBytes = 512 << 10
 )
 
-// frameBytes is the longest body of a frame, as configured and as Java's slave can take it.
-func (l *Live) frameBytes() int { return min(max(l.TransferBatchBytes, 1), maxBodyBytes) }
+// frameBytes is the longest body of a frame, as configured and as Java's slave can take it. A slave that is far behind gets
+// long ones: half of the system calls of the sender and, in the slave, one write where there were 32.
+func (l *Live) frameBytes(behind int64) int {
+	n := l.TransferBatchBytes
+	if behind >= batchBytes {
+		n = max(n, batchBytes)
+	}
+	return min(max(n, 1), maxBodyBytes)
+}
