@@ -17,6 +17,7 @@ import (
 // usageText is what -h tells before the flags.
 const usageText = `usage: skylark bench produce|consume|e2e|pop|idle -n NAMESRV | -b BROKER [flags]
        skylark bench suite --targets NAME=ADDR,... [flags]
+       skylark bench catchup --master ADDR --slave ADDR [flags]
 
   produce   send; closed loop, or open loop with --rate
   consume   pull: what there is, or for --duration or until --count
@@ -24,6 +25,7 @@ const usageText = `usage: skylark bench produce|consume|e2e|pop|idle -n NAMESRV 
   pop       take messages with POP and acknowledge each, until there are no more
   idle      keep --conns connections open that only send heartbeats
   suite     a table of workloads against several brokers side by side
+  catchup   watch a slave get what its master has
 `
 
 // Main is the command: it reads the flags, runs, prints the report to stdout and progress to stderr. An
@@ -32,9 +34,12 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 		fmt.Fprint(stderr, usageText)
 		if len(args) == 0 {
-			return fmt.Errorf("%w: say what to do: produce, consume, e2e, pop, idle or suite", ErrUsage)
+			return fmt.Errorf("%w: say what to do: produce, consume, e2e, pop, idle, catchup or suite", ErrUsage)
 		}
 		return flag.ErrHelp
+	}
+	if args[0] == "catchup" {
+		return catchUpMain(ctx, args[1:], stdout, stderr)
 	}
 	o := DefaultOptions(Kind(args[0]))
 	var c command

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-const usageText = `usage: skylark bench suite --targets NAME=HOST:PORT[@PID],... [flags]
+const usageText = `usage: skylark bench suite --targets NAME=HOST:PORT[@PID[+PID OF A SLAVE...]],... [flags]
        skylark bench suite --start NAME=BINARY[,KEY=VALUE...] [--start ...] [flags]
 
 Runs workloads against the brokers in turns and prints medians and the ratios of the first to the others.
@@ -55,7 +55,7 @@ type command struct {
 func (c *command) parse(o *Options, args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("skylark bench suite", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints the error
-	fs.Func("targets", "`LIST` of NAME=HOST:PORT[@PID] by comma: brokers that run", func(v string) error {
+	fs.Func("targets", "`LIST` of NAME=HOST:PORT[@PID[+PID OF A SLAVE...]] by comma: brokers that run", func(v string) error {
 		list, err := ParseTargets(v)
 		o.Targets = append(o.Targets, list...)
 		return err

@@ -34,6 +34,8 @@ type Target struct {
 	Name string
 	Addr string // host:port; empty: to be started
 	PID  int    // 0: found by the port if the broker is on this machine
+	// Replicas are the processes of the broker's slaves, whose CPU time is told beside its own.
+	Replicas []int
 
 	Binary   string   // of one to be started: `BINARY broker KEY=VALUE...`
 	Settings []string // key=value, under Java's names
@@ -56,7 +58,7 @@ type Options struct {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
 
-// ParseTargets reads NAME=HOST:PORT[@PID],... as --targets has it.
+// ParseTargets reads NAME=HOST:PORT[@PID[+PID...]],... as --targets has it.
 func ParseTargets(list string) (out []Target, err error) {
 	for word := range strings.SplitSeq(list, ",") {
 		name, addr, ok := strings.Cut(strings.TrimSpace(word), "=")
@@ -64,10 +66,18 @@ func ParseTargets(list string) (out []Target, err error) {
 			return nil, fmt.Errorf("%q is not NAME=HOST:PORT", word)
 		}
 		t := Target{Name: name}
-		var pid string
-		if t.Addr, pid, ok = strings.Cut(addr, "@"); ok {
-			if t.PID, err = strconv.Atoi(pid); err != nil || t.PID <= 0 {
-				return nil, fmt.Errorf("%q: %q is no process id", word, pid)
+		var pids string
+		if t.Addr, pids, ok = strings.Cut(addr, "@"); ok {
+			for i, pid := range strings.Split(pids, "+") {
+				n, err := strconv.Atoi(pid)
+				switch {
+				case err != nil || n <= 0:
+					return nil, fmt.Errorf("%q: %q is no process id", word, pid)
+				case i == 0:
+					t.PID = n
+				default:
+					t.Replicas = append(t.Replicas, n)
+				}
 			}
 		}
 		host, port, err := net.SplitHostPort(t.Addr)

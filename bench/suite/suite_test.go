@@ -195,6 +195,7 @@ func TestUsage(t *testing.T) {
 	f("HOST:PORT", "--targets=a=host:http")
 	f("process id", "--targets=a=host:1@self")
 	f("process id", "--targets=a=host:1@-4")
+	f("process id", "--targets=a=host:1@4+x")
 	f("no name", "--targets=a b=host:1")
 	f("taken", "--targets=a=host:1,a=host:2")
 	f("taken", ok, "--start=a="+self)

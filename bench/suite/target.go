@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"skylark/bench"
 	"skylark/client"
 	"skylark/codec"
 )
@@ -21,6 +22,7 @@ const reachTimeout = 5 * time.Second
 type target struct {
 	name, addr string
 	pid        int    // 0: not known
+	replicas   []int  // processes of its slaves
 	version    string // as it says itself
 	flush      string // flushDiskType, with the role and what else changes what an answer means; "" if it does not tell
 	logDir     string // of its commit log; "" if it does not tell
@@ -33,7 +35,8 @@ type target struct {
 // findTargets starts what is to be started and asks every broker what it is.
 func findTargets(ctx context.Context, o *Options) (all []*target, err error) {
 	for _, t := range o.Targets {
-		one := &target{name: t.Name, addr: t.Addr, pid: t.PID, settings: t.Settings, filled: map[string]bool{}}
+		one := &target{name: t.Name, addr: t.Addr, pid: t.PID, replicas: t.Replicas, settings: t.Settings,
+			filled: map[string]bool{}}
 		switch {
 		case t.toStart():
 			if one.started, err = startBroker(ctx, &t, o.Profile); err != nil {
@@ -83,6 +86,9 @@ func (t *target) describe(ctx context.Context) error {
 	t.flush = conf["flushDiskType"]
 	if role := conf["brokerRole"]; role != "" && t.flush != "" {
 		t.flush += ", " + role
+		if n := conf["inSyncReplicas"]; role == "SYNC_MASTER" && n != "" {
+			t.flush += ", inSyncReplicas=" + n
+		}
 	}
 	if conf["transientStorePoolEnable"] == "true" {
 		t.flush += ", transientStorePool"
@@ -94,6 +100,18 @@ func (t *target) describe(ctx context.Context) error {
 		t.logDir = filepath.Join(conf["storePathRootDir"], "commitlog")
 	}
 	return nil
+}
+
+// replicaCPU is the CPU time of the slaves so far; false: there are none, or nobody can tell.
+func (t *target) replicaCPU() (sum time.Duration, ok bool) {
+	for _, pid := range t.replicas {
+		cpu, err := bench.ProcessCPU(pid)
+		if err != nil {
+			return 0, false
+		}
+		sum += cpu
+	}
+	return sum, len(t.replicas) > 0
 }
 
 // properties reads lines key=value, which is all of the format that a broker's answer uses.

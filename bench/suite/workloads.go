@@ -117,11 +117,16 @@ func send(name string, size, conns, window, topics int) *workload {
 		}
 		o.Size, o.Conns, o.Window, o.Topics = size, conns, window, topics
 		o.Count, o.Duration = e.count(sendCount), e.time(sendLimit)
+		before, _ := e.t.replicaCPU()
 		r, err := e.run(ctx, o)
 		if err != nil {
 			return nil, err
 		}
-		return append(throughput(r), latency(&r.Latency)...), nil
+		values := throughput(r)
+		if after, ok := e.t.replicaCPU(); ok && r.Messages > 0 {
+			values = append(values, value{"slaves' CPU", "µs/msg", Lower, float64((after - before).Microseconds()) / float64(r.Messages)})
+		}
+		return append(values, latency(&r.Latency)...), nil
 	}}
 }
 
