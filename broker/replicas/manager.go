@@ -350,7 +350,9 @@ func (m *Manager) RoleDone(now time.Time, err error) {
 	switch {
 	case err != nil:
 		m.log(true, "role not taken, will be tried again", "epoch", m.taken.Epoch, "master", m.taken.Master, "error", err)
-		m.next = now.Add(rolePause)
+		if m.target.Epoch == m.taken.Epoch {
+			m.next = now.Add(rolePause)
+		}
 	default:
 		m.began()
 	}

@@ -87,7 +87,7 @@ func (m *Manager) registered(a *Answer) {
 	if v.Master == m.id.ID && m.o.Unclean && len(v.SyncStateSet) > 1 && m.waitForOthers() {
 		return
 	}
-	m.quiet = m.now
+	m.quiet = time.Time{}
 	m.stage = StageElect
 	m.nextBeat = m.now
 	m.beat()
