@@ -262,7 +262,7 @@ func (s *MessageStore) putFailure(err error) PutResult {
 		return PutResult{Status: MessageIllegal, Err: err}
 	case errors.Is(err, errLogBusy):
 		return PutResult{Status: OSPageCacheBusy, Err: err}
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrClosed), errors.Is(err, ErrNotWritable):
 		return PutResult{Status: ServiceNotAvailable, Err: err}
 	case diskFull(err):
 		return PutResult{Status: CreateMappedFileFailed, Err: fmt.Errorf("%w: %w", ErrDiskFull, err)}

@@ -200,8 +200,8 @@ func (cl *commitLog) placeTurn(t *Turn, first int) (at placed, n int, roll *roll
 	now := cl.o.Clock.Millis()
 	cl.lockedAt.Store(now)
 	defer cl.lockedAt.Store(0)
-	if cl.flags.has(flagClosed) {
-		return placed{}, 0, nil, ErrClosed
+	if err := cl.flags.refuse(); err != nil {
+		return placed{}, 0, nil, err
 	}
 	if t.epoch != cl.epoch.Load() {
 		return placed{}, 0, nil, errStaleQueue

@@ -20,11 +20,15 @@ const (
 	flagLogicDiskFull
 	flagClosed // ours: the store is not started or already closed
 	flagSlave  // ours: the log is a copy of a master's
+	flagPaused // ours: puts wait for a hand-over (PausePuts)
 )
 
 // flagsThatStopWrites are those with which a put is refused.
 const flagsThatStopWrites = flagNotWritable | flagLogicsQueueError | flagIndexFileError | flagDiskFull | flagFenced |
-	flagLogicDiskFull | flagClosed | flagSlave
+	flagLogicDiskFull | flagClosed | flagSlave | flagPaused
+
+// flagsUnderLock are those that a put under way meets as well.
+const flagsUnderLock = flagClosed | flagPaused
 
 var flagTexts = []struct {
 	flag runningFlag
@@ -39,6 +43,7 @@ var flagTexts = []struct {
 	{flagLogicDiskFull, "the disk of the ConsumeQueues is too full", ErrDiskFull},
 	{flagFenced, "another master took over", nil},
 	{flagSlave, "the broker is a slave", nil},
+	{flagPaused, "puts are paused", nil},
 }
 
 // runningFlags tells whether the store takes messages. The hot path reads one word.
@@ -81,9 +86,17 @@ func (f *runningFlags) has(flag runningFlag) bool { return runningFlag(f.bits.Lo
 // writable is the check of every put.
 func (f *runningFlags) writable() bool { return runningFlag(f.bits.Load())&flagsThatStopWrites == 0 }
 
-// blocked tells that puts are refused for another reason than except.
+// refuse is the check of a put that has the lock.
+func (f *runningFlags) refuse() error {
+	if !f.has(flagsUnderLock) {
+		return nil
+	}
+	return f.whyNotWritable()
+}
+
+// blocked tells that puts are refused for another reason than except, or a pause, which holds up no copying.
 func (f *runningFlags) blocked(except runningFlag) bool {
-	return runningFlag(f.bits.Load())&(flagsThatStopWrites&^except) != 0
+	return runningFlag(f.bits.Load())&(flagsThatStopWrites&^(except|flagPaused)) != 0
 }
 
 // whyNotWritable is ErrNotWritable with the reasons, nil when the store is writable.
