@@ -107,6 +107,7 @@ type Broker struct {
 	engine        reactor.Engine
 	registrar     *registrar
 	replica       replica
+	handing       handing
 	pools         pools
 
 	advertised    advertised
@@ -159,6 +160,7 @@ func New(o Options) (*Broker, error) {
 	b.makePools()
 	b.registerRoutes()
 	b.registrar = newRegistrar(b)
+	b.makeHanding()
 	b.topics.OnChange(b.topicsChanged)
 	return b, nil
 }
@@ -413,6 +415,10 @@ func (b *Broker) Close(ctx context.Context) (err error) {
 		}
 		b.hold.Close()
 		b.closePolling()
+		b.handing.service.Close()
+		if e := b.handing.gate.Close(); e != nil {
+			b.log.Warn("forwarded requests not ended", "error", e)
+		}
 		if !b.inflight.wait(b.clock, deadline.Sub(b.clock.Now())) {
 			b.log.Warn("some answers were not ready in time", "limit", drainTimeout)
 		}

@@ -91,6 +91,9 @@ func (b *Broker) rejectSend(*rpc.Request) string {
 // guardPort keeps pulling off the VIP port, which serves everything else (Java: the fast server has no such
 // processors, so the admin handler answers).
 func (b *Broker) guardPort(r *rpc.Request) *codec.Command {
+	if b.handing.gate.On() && b.handing.gate.Take(r) {
+		return rpc.Taken
+	}
 	if b.isSlave() {
 		if answer := b.guardSlave(r); answer != nil {
 			return answer
@@ -149,6 +152,7 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 	route(&HAProcessor{b}, p.admin, codec.ReqGetBrokerHAStatus)
 	route(&MemberProcessor{b}, p.admin, codec.ReqNotifyMinBrokerIDChange, codec.ReqExchangeBrokerHAInfo,
 		codec.ReqResetMasterFlushOffset)
+	route(&HandoverProcessor{b}, p.admin, codec.ReqHandover)
 	route(&TimerProcessor{b}, p.admin, codec.ReqGetTimerCheckPoint, codec.ReqGetTimerMetrics)
 	route(&RecallMessageProcessor{b}, p.send, codec.ReqRecallMessage)
 	route(&ResetOffsetProcessor{b}, p.admin, codec.ReqInvokeBrokerToResetOffset)

@@ -198,6 +198,8 @@ const (
 	ReqControllerApplyBrokerID     = 1013
 	// ReqControllerRaft carries Raft's messages between Skylark's controllers; Java has no such code.
 	ReqControllerRaft = 31001
+	// ReqHandover has a master of Skylark give its role to a replica (HandoverHeader); Java has no such code.
+	ReqHandover = 31002
 )
 
 // Defined in Java but served nowhere: the answer is REQUEST_CODE_NOT_SUPPORTED.
@@ -355,6 +357,7 @@ var requestCodeNames = map[int]string{
 	ReqControllerGetNextBrokerID:            "CONTROLLER_GET_NEXT_BROKER_ID",
 	ReqControllerApplyBrokerID:              "CONTROLLER_APPLY_BROKER_ID",
 	ReqControllerRaft:                       "SKYLARK_CONTROLLER_RAFT",
+	ReqHandover:                             "SKYLARK_HANDOVER",
 	ReqUpdateColdDataFlowCtrConfig:          "UPDATE_COLD_DATA_FLOW_CTR_CONFIG",
 	ReqRemoveColdDataFlowCtrConfig:          "REMOVE_COLD_DATA_FLOW_CTR_CONFIG",
 	ReqGetColdDataFlowCtrInfo:               "GET_COLD_DATA_FLOW_CTR_INFO",

@@ -18,6 +18,10 @@ type OwnConfig struct {
 	// enableSlaveActingMaster or enableControllerMode, else java4.
 	HaAckRule string `prop:"haAckRule" def:"auto" one:"auto|java4|java5" is:"live"`
 
+	// HandoverForwardMillis: how long a broker that has given its role to another one (skylark admin handover) passes on what
+	// clients still send to its address; they look for the new one every 30 s.
+	HandoverForwardMillis int64 `prop:"handoverForwardMillis" def:"120000" is:"0..3600000 live"`
+
 	// Event loops.
 
 	// Reactor: engine of the event loops; auto takes the first that works here.

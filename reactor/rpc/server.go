@@ -44,8 +44,12 @@ type ProcessorFunc func(r *Request)
 // Process calls f.
 func (f ProcessorFunc) Process(r *Request) { f(r) }
 
-// Authenticator judges a request before its processor sees it (ACL); a non-nil answer is sent instead.
+// Authenticator judges a request before its processor sees it (ACL); a non-nil answer is sent instead. Taken is none: the
+// request is the Authenticator's then, which answers it later (Request.Defer) or has it served after all (Server.Serve).
 type Authenticator func(r *Request) *codec.Command
+
+// Taken is what an Authenticator returns that has taken a request over.
+var Taken = &codec.Command{}
 
 // ConnListener is told about connections; both funcs are optional.
 type ConnListener struct {
@@ -216,7 +220,9 @@ func (s *Server) serveOnLoop(rt *route, r *Request) (served bool) {
 	}
 	if s.auth != nil {
 		if answer := s.auth(r); answer != nil {
-			r.Reply(answer)
+			if answer != Taken {
+				r.Reply(answer)
+			}
 			return true
 		}
 	}
@@ -234,6 +240,24 @@ func (s *Server) serveOnLoop(rt *route, r *Request) (served bool) {
 		return true
 	}
 	return false
+}
+
+// Serve has a request that an Authenticator took over served in its code's pool, without asking it again. cmd is as it came
+// and stays the caller's.
+func (s *Server) Serve(c reactor.Conn, cmd *codec.Command) {
+	buf := cmd.AppendTo(nil)
+	f, _, _, err := codec.SplitFrame(buf, len(buf))
+	if err != nil {
+		panic("BUG: rpc: " + err.Error())
+	}
+	rt := s.routes[cmd.Code]
+	if rt == nil || rt.pool == nil {
+		panic(fmt.Sprintf("BUG: rpc: request code %d has no pool", cmd.Code))
+	}
+	t := Turn{server: s, conn: c}
+	t.beginSpan(0, 0)
+	t.queue(rt, f)
+	t.submitUnits()
 }
 
 func (s *Server) serve(rt *route, r *Request) {

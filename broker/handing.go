@@ -1,0 +1,83 @@
+package broker
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"skylark/broker/forward"
+	"skylark/broker/handover"
+	"skylark/client"
+	"skylark/codec"
+	"skylark/codec/body"
+	"skylark/reactor/rpc"
+)
+
+// handing is the broker's part in giving its role to another one.
+type handing struct {
+	gate    *forward.Gate
+	service *handover.Service
+}
+
+// makeHanding wires hand-over and forwarding to the rest.
+func (b *Broker) makeHanding() {
+	c := b.cfg.broker
+	b.handing.gate = forward.New(forward.Options{Clock: b.clock, Log: b.o.Log.With("part", "forward"),
+		Client: client.New(client.Options{Dialer: b.o.Dialer, Log: b.log}), Serves: b.serves,
+		Master: func() bool { return !b.isSlave() }, Serve: b.server.Serve, Begun: b.inflight.add, Done: b.inflight.done})
+	b.handing.service = handover.New(handover.Options{Clock: b.clock, Log: b.o.Log.With("part", "handover"),
+		Client: b.registrar.client, Gate: b.handing.gate, Cluster: c.BrokerClusterName, BrokerName: c.BrokerName,
+		Self: b.AdvertisedAddr, Controllers: b.controllerAddrs, Master: func() bool { return !b.isSlave() },
+		Pause: b.store.PausePuts, Resume: b.store.ResumePuts, MaxPhyOffset: b.store.MaxPhyOffset,
+		ForwardTime: func() time.Duration { return millis(b.o.Config.Own().HandoverForwardMillis) }})
+}
+
+// controllerAddrs are the controllers of a broker in controller mode.
+func (b *Broker) controllerAddrs() (addrs []string) {
+	c := b.cfg.broker
+	if !c.EnableControllerMode {
+		return nil
+	}
+	for addr := range strings.SplitSeq(c.ControllerAddr, ";") {
+		if addr = strings.TrimSpace(addr); addr != "" {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+// serves asks a broker whether it is a master now.
+func (b *Broker) serves(ctx context.Context, addr string) bool {
+	answer, err := b.registrar.client.Do(ctx, addr, codec.NewRequest(codec.ReqGetBrokerHAStatus))
+	var info body.HARuntimeInfo
+	return err == nil && body.Decode(answer.Body, &info) == nil && info.Master
+}
+
+// HandoverProcessor serves SKYLARK_HANDOVER (31002), which Java does not have: a master gives its role to a replica (package
+// handover), and a replica that gets it copies its master's tables at once.
+type HandoverProcessor struct{ b *Broker }
+
+// Process implements rpc.Processor.
+func (p *HandoverProcessor) Process(r *rpc.Request) {
+	b := p.b
+	var h codec.HandoverRequestHeader
+	if !r.Decode(&h, codec.RespInvalidParameter) {
+		return
+	}
+	if h.Prepare {
+		ctx, cancel := context.WithTimeout(b.registrar.ctx, routeTimeout)
+		defer cancel()
+		if !b.isSlave() || b.replica.sync == nil || !b.replica.sync.SyncAll(ctx) {
+			r.ReplyError(codec.RespSystemError, "this broker is no slave, or its master's tables cannot be copied: see its log")
+			return
+		}
+		r.OK()
+		return
+	}
+	answer, err := b.handing.service.HandOver(&h)
+	if err != nil {
+		r.ReplyError(codec.RespSystemError, err.Error())
+		return
+	}
+	r.ReplyHeader(answer)
+}
