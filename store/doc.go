@@ -40,7 +40,7 @@
 //
 // # Locks, in the order in which they are taken
 //
-//	MessageStore.stateMu → consumeQueueTable.writeMu → commitLog.putLock → consumeQueueTable.createMu
+//	MessageStore.stateMu → MessageStore.appendMu → consumeQueueTable.writeMu → commitLog.putLock → consumeQueueTable.createMu
 //	→ mappedFileQueue.mu; mappedFileQueue.commitMu and flushMu, groupCommitService.mu and storeCheckpoint.mu stand alone.
 //
 // Every byte goes through internal/vfs, and every wait for time through internal/clock.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"skylark/codec"
@@ -57,7 +58,8 @@ func (c *copyFile) close() error {
 // AppendLog puts bytes of the master's log behind ours (Java CommitLog.appendData). at is where they start there: the end
 // of our log, or, without a log, the start of a file. They may end within a record but not cross a file. One goroutine
 // calls it. It waits for a file that has to be made, and for the page cache. Errors: ErrLogGap, ErrForeignLog (nothing of
-// the foreign record is shown to anybody), ErrNotWritable when the disk is full or failed.
+// the foreign record is shown to anybody), ErrNotWritable when the disk is full or failed, and those of a write, after
+// which the piece may be given again.
 //
 //	per piece   one write, one lock that nobody else wants, no allocation
 //	per record  28 bytes of it read to find the next and to compare its offset
@@ -80,8 +82,7 @@ func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
 	pos := int64(at) - mf.fileFrom
 	if !mf.buffered {
 		if err := s.copyTo.writeAt(mf, pos, b); err != nil {
-			s.logFailed(err) // what the pages hold now is unknown
-			return err
+			return s.copyFailed(mf, pos, int64(len(b)), err)
 		}
 	}
 	s.cl.putLock.Lock()
@@ -94,6 +95,17 @@ func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
 	s.reput.wake()
 	s.grew()
 	return nil
+}
+
+// copyFailed takes back what a failed write may have left behind the end of the log, where a recovery would take it for
+// records (see mappedFile). The piece may be sent again.
+func (s *MessageStore) copyFailed(mf *mappedFile, pos, n int64, err error) error {
+	s.o.Listener.WriteError(err)
+	if zero := mf.zero(pos, pos+n); zero != nil {
+		err = errors.Join(err, zero)
+		s.logFailed(err)
+	}
+	return err
 }
 
 // copyRoom is the file to which n bytes at an offset go; it waits until it is made.
