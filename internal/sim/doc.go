@@ -1,0 +1,28 @@
+// Package sim runs a whole broker group in controller mode, with its controllers and clients, on one goroutine: time, network,
+// disks and faults come from one seed, and the same seed is the same run, event for event.
+//
+//	make sim                 2,000 seeds; SEEDS=n for another number
+//	make sim SEED=n          one seed, with a line for everything that happens
+//
+// # What is the product's and what is not
+//
+//	controllers   package controller by its Stepper: processors, heartbeats, elections, Raft, log and snapshots on a
+//	              simulated disk; requests travel as frames
+//	brokers       broker/replicas.Manager, the cores of package ha for automatic switching, their frames and the file of
+//	              epochs; files of identity. The shells around them, which have goroutines and sockets, are written anew here
+//	the store     CommitLog: real records, cut and checked by package codec; what package store does besides has tests there
+//	clients       of this package
+//
+// # Faults
+//
+// Processes are killed, stopped in order, or hang; machines lose their power, also in the middle of a file operation, and
+// with it any part of what was not synced; hosts are cut off, or hear and are not heard; connections are slow, end late or
+// never; datagrams of Raft are lost, doubled and overtaken; wall clocks jump, and no two clocks are even. What a connection
+// of TCP promises is kept: order, and nothing lost in between.
+//
+// # What is checked
+//
+// See Checker. Every message that a client was told of, or shown, stays where it is, whoever becomes master. The promise is
+// for the death of machines one at a time: a message that was in the memory of a machine which lost its power is excused
+// (half of the seeds have no such faults, and no excuses).
+package sim
