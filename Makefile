@@ -8,13 +8,16 @@ GOFLAGS_ALL = -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 PKGS    ?= ./...
 DATA    ?= data
 FUZZTIME ?= 10s
+# faults of `make failover`, and where they come from
+ROUNDS  ?= 20
+SEED    ?= 1
 # the event loops of the interop scenarios: auto, io_uring, epoll or std
 REACTOR ?= auto
 export REACTOR
 OUT     ?= bench/results/latest
 SRC     := $(shell find . -name '*.go' -not -path './test/interop/.work/*' 2>/dev/null) go.mod go.sum
 
-.PHONY: build run test race fuzz interop interop-short bench pgo lint vet-cross clean
+.PHONY: build run test race fuzz interop interop-short failover failover-kills bench pgo lint vet-cross clean
 
 build: bin/skylark
 
@@ -38,6 +41,18 @@ interop: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 20m -v ./test/handover
 	$(GO) test -tags interop -count=1 -timeout 20m -v ./test/ha
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 20m -v ./test/controller
+	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 20m -v ./test/failover -rounds 4
+
+# Processes in network namespaces that are killed, stopped, cut off, slowed down and run out of disk, under load. Root and
+# iproute2; about 40 s a round.
+failover: bin/skylark
+	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 60m -v ./test/failover \
+		-rounds $(ROUNDS) -seed $(SEED)
+
+# The time of failover of our brokers and controllers beside that of Java's; the table is in bin/failover-kills.md.
+failover-kills: bin/skylark
+	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 60m -v -run 'TestKills' ./test/failover \
+		-kills $(ROUNDS) -out '$(CURDIR)/bin/failover-kills.md'
 
 # without the pairs and controllers of test/ha and test/controller, 12 minutes of Java brokers
 interop-short: bin/skylark
