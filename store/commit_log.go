@@ -52,6 +52,8 @@ type commitLog struct {
 	epoch atomic.Uint64
 	// following tells that the log is a copy of a master's (see MessageStore.Follow).
 	following atomic.Bool
+	// bulk tells that a slave's log is written with system calls (see copyPace).
+	bulk atomic.Bool
 	// confirmLimit bounds what consumers are shown, MaxInt64 without a bound.
 	confirmLimit atomic.Int64
 	// lockedAt is when putLock was taken, ms; 0 while it is free (Java beginTimeInLock).
@@ -87,7 +89,7 @@ func newCommitLog(o *Options, flags *runningFlags, checkpoint *storeCheckpoint, 
 	cl.confirmLimit.Store(math.MaxInt64)
 	cl.files = newMappedFileQueue(o, o.CommitLogDir, o.MappedFileSizeCommitLog, true)
 	cl.alloc = newAllocateMappedFileService(cl.files, o)
-	cl.populate = newPopulateAheadService(cl.alloc, &cl.active, &cl.following, o)
+	cl.populate = newPopulateAheadService(cl.alloc, &cl.active, &cl.following, &cl.bulk, o)
 	flush := func() *flushRealTimeService { return newFlushRealTimeService(cl.files, o, checkpoint, fail) }
 	switch {
 	case o.FlushDiskType == SyncFlush:
@@ -121,7 +123,7 @@ func (cl *commitLog) start() {
 		cl.active.Store(last)
 		if err := cl.ready(last); err != nil {
 			cl.o.Log.Warn("the rest of the last commit log file has no room on the disk", "file", last.path, "err", err)
-		} else if !cl.following.Load() {
+		} else {
 			ahead(last, min(last.wrotePosition.Load()+populateChunk, last.size), cl.o)
 		}
 	}

@@ -20,11 +20,12 @@ const (
 // event loop, meets no page fault. It also asks for the next file in time. The writer compares its position with one
 // number, wakeAt, and sends one wake-up when it passes it: once per half window, not once per message.
 //
-// Per message: one atomic load. Per 8 MiB at full speed: one wake-up, 8 madvise calls. A slave's log is written with system
-// calls (copyFile): only the next file is asked for then.
+// Per message: one atomic load. Per 8 MiB at full speed: one wake-up, 8 madvise calls. While a slave catches up its log is
+// written with system calls (see copyPace), and only the next file is asked for.
 type populateAheadService struct {
 	alloc     *allocateMappedFileService
 	following *atomic.Bool                // the log begins where the master's does
+	bulk      *atomic.Bool                // nobody stores into the mapping
 	active    *atomic.Pointer[mappedFile] // the file being written
 	o         *Options
 	limit     int64 // largest window, bytes
@@ -38,9 +39,9 @@ type populateAheadService struct {
 }
 
 func newPopulateAheadService(alloc *allocateMappedFileService, active *atomic.Pointer[mappedFile],
-	following *atomic.Bool, o *Options) *populateAheadService {
-	s := &populateAheadService{alloc: alloc, following: following, active: active, o: o, limit: max(o.PopulateAheadBytes, 1),
-		wakeup: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	following, bulk *atomic.Bool, o *Options) *populateAheadService {
+	s := &populateAheadService{alloc: alloc, following: following, bulk: bulk, active: active, o: o,
+		limit: max(o.PopulateAheadBytes, 1), wakeup: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	s.wakeAt.Store(math.MaxInt64)
 	return s
 }
@@ -91,7 +92,7 @@ func (s *populateAheadService) run() {
 
 // work populates until the writer is far enough behind, and sets the next wake-up.
 func (s *populateAheadService) work(mf *mappedFile) {
-	if s.following.Load() && !mf.buffered {
+	if s.bulk.Load() && !mf.buffered {
 		s.requestOnly(mf)
 		return
 	}

@@ -40,7 +40,8 @@ type replication struct {
 	tail  tailScan
 	// appendMu is held by AppendLog, so that nobody ends the store or the role in the middle of it. It comes before putLock.
 	appendMu sync.Mutex
-	copyTo   copyFile // owned by the holder of appendMu
+	copyTo   copyFile // this and pace are owned by the holder of appendMu
+	pace     copyPace
 }
 
 // SetReplicas makes puts wait for copies, from before Start on.
@@ -124,6 +125,7 @@ func (s *MessageStore) Lead() error {
 	if err := s.copyTo.close(); err != nil {
 		s.log.Warn("file of the log not closed", "err", err) // what was written is in its pages, a flush tells of failures
 	}
+	s.cl.bulk.Store(false)
 	s.cl.confirmLimit.Store(math.MaxInt64)
 	s.cl.following.Store(false)
 	s.flags.clear(flagSlave)

@@ -16,13 +16,44 @@ type tailScan struct {
 	storeTimestamp int64     // of the record before it, ms
 }
 
-// copyFile is the open file to which a slave copies.
-//
-// Why a slave writes with a system call, where a master stores into its mapping: a page of the mapping that nobody has
-// touched costs a fault, zeros that are overwritten at once, and a place in the page table, for each 4 KiB; a write makes
-// pages of any size and fills them with what it has. A master cannot do that, because its writer is an event loop and its
-// pieces are single messages; a slave's writer is a goroutine of its own. So nothing is populated ahead of it either.
-// Readers see the same pages in the mapping.
+// Bounds of what is written with system calls. Looked at is each paceBytes.
+const (
+	paceBytes = 4 << 20
+	// bulkPiece is the mean piece of a slave that catches up with a master of ours: what its socket had gathered meanwhile.
+	// bulkMillis, 200 MB/s, is one that catches up with Java's, whose frames are short.
+	bulkPiece  = 128 << 10
+	bulkMillis = 20
+	// tailPiece and tailMillis, 100 MB/s, are both those of one that has caught up.
+	tailPiece  = 64 << 10
+	tailMillis = 40
+)
+
+// copyPace decides how a slave's log is written. Large pieces, or many, go to the file with system calls: a page of the
+// mapping that nobody has touched costs a fault, zeros that are overwritten at once, and a place in the page table, for each
+// 4 KiB, whoever meets the fault; a write makes pages of any size and fills them with what it has. Others are stored into the
+// mapping, in pages that are populated ahead, as on a master: a system call may wait for the journal of the file system (it
+// changes the time of the file), and the senders of a SYNC_MASTER wait with it. Readers see the same pages either way.
+type copyPace struct {
+	bytes, pieces int64
+	since         int64 // ms
+}
+
+// took counts n bytes and tells whether the next ones are bulk.
+func (p *copyPace) took(n int, bulk bool, millis func() int64) bool {
+	p.pieces++
+	if p.bytes += int64(n); p.bytes < paceBytes {
+		return bulk
+	}
+	now := millis()
+	took, piece := now-p.since, p.bytes/p.pieces
+	*p = copyPace{since: now}
+	if bulk {
+		return took < tailMillis || piece >= tailPiece
+	}
+	return took <= bulkMillis || piece >= bulkPiece
+}
+
+// copyFile is the open file to which a slave that catches up copies.
 type copyFile struct {
 	mf *mappedFile // nil when none is open; only compared
 	f  vfs.File
@@ -61,7 +92,7 @@ func (c *copyFile) close() error {
 // the foreign record is shown to anybody), ErrNotWritable when the disk is full or failed, and those of a write, after
 // which the piece may be given again.
 //
-//	per piece   one write, one lock that nobody else wants, no allocation
+//	per piece   one copy or, while it catches up, one write; one lock that nobody else wants, no allocation
 //	per record  28 bytes of it read to find the next and to compare its offset
 func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
 	s.appendMu.Lock()
@@ -80,16 +111,21 @@ func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
 		return err
 	}
 	pos := int64(at) - mf.fileFrom
-	if !mf.buffered {
+	bulk := s.cl.bulk.Load() && !mf.buffered
+	if bulk {
 		if err := s.copyTo.writeAt(mf, pos, b); err != nil {
 			return s.copyFailed(mf, pos, int64(len(b)), err)
 		}
 	}
 	s.cl.putLock.Lock()
-	err = s.showPiece(mf, pos, b)
+	err = s.showPiece(mf, pos, b, bulk)
 	s.cl.putLock.Unlock()
 	if err != nil {
 		return err
+	}
+	if next := s.pace.took(len(b), bulk, s.o.Clock.Millis); next != bulk && !mf.buffered {
+		s.cl.bulk.Store(next)
+		s.cl.populate.wake()
 	}
 	s.cl.flusher.appended()
 	s.reput.wake()
@@ -130,13 +166,13 @@ func (s *MessageStore) copyRoom(at PhyOffset, n int) (*mappedFile, error) {
 	}
 }
 
-// showPiece makes a piece the end of the log. The caller holds the put lock.
-func (s *MessageStore) showPiece(mf *mappedFile, pos int64, b []byte) error {
+// showPiece makes a piece, which is written already or is not, the end of the log. The caller holds the put lock.
+func (s *MessageStore) showPiece(mf *mappedFile, pos int64, b []byte, written bool) error {
 	end := pos + int64(len(b))
 	if end == mf.size {
 		mf.contentEnd = end // published by wrotePosition
 	}
-	if mf.buffered {
+	if !written {
 		s.cl.write(mf, pos, b, s.tail.storeTimestamp)
 	} else {
 		if mf.populated.Load() < end {

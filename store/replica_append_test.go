@@ -23,6 +23,7 @@ func TestFollowerWriteFails(t *testing.T) {
 		require.NoError(t, err)
 		s.Follow()
 		require.NoError(t, s.Start())
+		s.cl.bulk.Store(true)
 		half := PhyOffset(0)
 		for at := PhyOffset(0); at < 4000; at = half {
 			seg, ok := master.ReadLog(at, 1000)
@@ -56,6 +57,7 @@ func TestLeadPopulatesAhead(t *testing.T) {
 	master := openStore(t, testOptions(mem, "/master"))
 	fillStore(t, master, 300, "a")
 	s := followerStore(t, testOptions(mem, "/slave"))
+	s.cl.bulk.Store(true)
 	copyLog(t, master, s, 0, 5000, rand.New(rand.NewPCG(5, 5)))
 	awaitDispatch(t, s)
 	require.NoError(t, s.Lead())
@@ -64,4 +66,46 @@ func TestLeadPopulatesAhead(t *testing.T) {
 	mustPut(t, s, testMessage("T", 0, "mine"))
 	require.Zero(t, s.WriterPageFaults())
 	awaitDispatch(t, s)
+}
+
+// A slave is written in both ways in turns, and has the same bytes.
+func TestFollowerWritesBothWays(t *testing.T) {
+	f := func(fs vfs.FS, masterDir, slaveDir string) {
+		t.Helper()
+		master := openStore(t, testOptions(fs, masterDir))
+		s := followerStore(t, testOptions(fs, slaveDir))
+		rnd := rand.New(rand.NewPCG(9, 9))
+		for range 20 {
+			fillStore(t, master, 20, "a")
+			s.cl.bulk.Store(rnd.IntN(2) == 0)
+			s.cl.populate.wake()
+			copyLog(t, master, s, s.MaxPhyOffset(), 3000, rnd)
+		}
+		require.Equal(t, logBytes(master), logBytes(s))
+		awaitDispatch(t, s)
+		awaitDispatch(t, master)
+		require.Equal(t, bodies(t, master, "T", 1), bodies(t, s, "T", 1))
+		require.NoError(t, s.Flush())
+	}
+	f(vfs.NewMem(), "/master", "/slave")
+	f(vfs.OS, t.TempDir(), t.TempDir())
+}
+
+func TestCopyPace(t *testing.T) {
+	p, now := copyPace{}, int64(1000)
+	f := func(piece int, took int64, bulk, want bool) {
+		t.Helper()
+		now += took
+		for n := piece; n < paceBytes; n += piece {
+			require.Equal(t, bulk, p.took(piece, bulk, nil))
+		}
+		require.Equal(t, want, p.took(piece, bulk, func() int64 { return now }))
+	}
+	f(1<<10, 0, false, false) // the first ones since the start
+	f(1<<10, 21, false, false)
+	f(1<<10, 20, false, true)
+	f(128<<10, 1000, false, true)
+	f(1<<10, 39, true, true)
+	f(1<<10, 40, true, false)
+	f(64<<10, 40, true, true)
 }
