@@ -159,3 +159,17 @@ func FuzzReports(f *testing.F) {
 		}
 	})
 }
+
+func TestFrameBytes(t *testing.T) {
+	f := func(configured int, behind int64, want int) {
+		t.Helper()
+		require.Equal(t, want, (&Live{TransferBatchBytes: configured}).frameBytes(behind))
+	}
+	f(32<<10, 0, 32<<10)
+	f(32<<10, batchBytes-1, 32<<10)
+	f(32<<10, batchBytes, batchBytes)
+	f(2<<20, 0, 2<<20)
+	f(2<<20, 5<<20, 2<<20)
+	f(64<<20, 64<<20, maxBodyBytes) // a slave of Java's takes no more
+	f(0, 0, 1)
+}
