@@ -283,10 +283,10 @@ func (b *Broker) takeBack(ctx context.Context, addr string) error {
 	if data, err = get(codec.ReqGetAllDelayOffset); err != nil {
 		return err
 	}
-	if err := b.schedule.Follow(data); err != nil {
+	if err := b.svc().schedule.Follow(data); err != nil {
 		return err
 	}
-	if b.timer == nil {
+	if b.svc().timer == nil {
 		return nil
 	}
 	if data, err = get(codec.ReqGetTimerCheckPoint); err != nil {
@@ -296,10 +296,10 @@ func (b *Broker) takeBack(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	if own := b.timer.Checkpoint(); cp.DataVersion.Compare(own.DataVersion) < 0 {
+	if own := b.svc().timer.Checkpoint(); cp.DataVersion.Compare(own.DataVersion) < 0 {
 		return nil
 	}
-	return b.timer.Follow(cp)
+	return b.svc().timer.Follow(cp)
 }
 
 // MemberProcessor serves what the group says to each other and the name server to it: NOTIFY_MIN_BROKER_ID_CHANGE (905),

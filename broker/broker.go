@@ -29,7 +29,6 @@ import (
 	"skylark/broker/statictopic"
 	"skylark/broker/stats"
 	"skylark/broker/topic"
-	"skylark/broker/transaction"
 	"skylark/client"
 	"skylark/codec"
 	"skylark/config"
@@ -40,7 +39,6 @@ import (
 	"skylark/reactor"
 	"skylark/reactor/rpc"
 	"skylark/store"
-	"skylark/store/timer"
 )
 
 // Options of a broker.
@@ -75,31 +73,29 @@ type Broker struct {
 	clock   clock.Clock
 	started int64 // ms
 
-	store        *store.MessageStore
-	busy         func() bool // store.PageCacheBusy
-	topics       *topic.Manager
-	statics      *statictopic.Manager
-	groups       *group.Manager
-	offsets      *offset.Manager
-	consumers    *conn.ConsumerManager
-	producers    *conn.ProducerManager
-	filters      *consumerfilter.Manager
-	stats        *stats.Manager
-	schedule     *schedule.ScheduleMessageService
-	transactions *transaction.TransactionalMessageService
-	timer        *timer.TimerMessageStore // nil without timerWheelEnable
-	hold         *hold.PullRequestHoldService
-	pop          *pop.Service
-	popNotices   *pop.Polling // those who wait until there is something to pop
-	modes        *pop.ModeManager
-	replies      *reply.Pusher
-	requesters   *reply.Requesters // connections that requests came in by
-	locks        *lock.RebalanceLockManager
-	groupAdmin   *consumeradmin.Admin
-	duplicates   *dedup.Windows // nil without duplicateSuppressionEnable
-	readers      *readers
-	cold         *coldctr.Control
-	coldHold     coldHold
+	store      *store.MessageStore
+	busy       func() bool // store.PageCacheBusy
+	topics     *topic.Manager
+	statics    *statictopic.Manager
+	groups     *group.Manager
+	offsets    *offset.Manager
+	consumers  *conn.ConsumerManager
+	producers  *conn.ProducerManager
+	filters    *consumerfilter.Manager
+	stats      *stats.Manager
+	services   atomic.Pointer[services]
+	hold       *hold.PullRequestHoldService
+	pop        *pop.Service
+	popNotices *pop.Polling // those who wait until there is something to pop
+	modes      *pop.ModeManager
+	replies    *reply.Pusher
+	requesters *reply.Requesters // connections that requests came in by
+	locks      *lock.RebalanceLockManager
+	groupAdmin *consumeradmin.Admin
+	duplicates *dedup.Windows // nil without duplicateSuppressionEnable
+	readers    *readers
+	cold       *coldctr.Control
+	coldHold   coldHold
 
 	subscriptions *conn.SubscriptionCache
 	uniqueIDs     *codec.UniqueIDGenerator
@@ -184,19 +180,11 @@ func (b *Broker) makeManagers() (err error) {
 	}
 	b.busy = b.store.PageCacheBusy
 	b.makeReplica()
-	b.schedule = schedule.New(schedule.Options{Levels: levels, Store: &escapeStore{b.store, b}, FS: o.FS,
-		File:          path.Join(configDir, "delayOffset.json"),
-		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered,
-		Paused: b.specialPaused})
-	if err := b.load("delay offsets", b.schedule.Load); err != nil {
+	s, err := b.makeServices()
+	if err != nil {
 		return errors.Join(err, b.store.Close())
 	}
-	if err := b.makeTransactions(configDir); err != nil {
-		return errors.Join(err, b.store.Close())
-	}
-	if err := b.makeTimer(); err != nil {
-		return errors.Join(err, b.store.Close())
-	}
+	b.services.Store(s)
 	if err := b.makePop(configDir); err != nil {
 		return errors.Join(err, b.store.Close())
 	}
@@ -280,11 +268,11 @@ func (b *Broker) arrived(batch []store.Arrival) {
 	for i := range batch {
 		a := &batch[i]
 		if a.Topic == codec.ScheduleTopic {
-			b.schedule.Arrived(a.QueueID)
+			b.svc().schedule.Arrived(a.QueueID)
 			continue
 		}
-		if a.Topic == codec.TimerTopic && b.timer != nil {
-			b.timer.Arrived()
+		if a.Topic == codec.TimerTopic && b.svc().timer != nil {
+			b.svc().timer.Arrived()
 			continue
 		}
 		if a.TagsUnknown { // whoever waits looks into the batch
@@ -440,12 +428,11 @@ func (b *Broker) closeServices() error {
 	b.readers.close()
 	b.stats.Close()
 	b.slow.Close()
-	b.transactions.Close()
-	b.schedule.Close()
+	s := b.svc()
+	s.close()
 	b.pop.Close()
-	b.closeTimer()
 	err := errors.Join(b.closeReplica(), b.store.Close())
-	err = errors.Join(err, b.schedule.Save(), b.saveTimer(), b.transactions.Save(), b.pop.Save(),
+	err = errors.Join(err, s.schedule.Save(), s.saveTimer(), s.transactions.Save(), b.pop.Save(),
 		b.offsets.Persist(), b.filters.Persist())
 	return errors.Join(err, b.pop.EndProgress(err == nil))
 }

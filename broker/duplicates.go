@@ -110,7 +110,7 @@ func (st *sendTurn) claimOne(r *rpc.Request, w *dedup.Window, t *topic.Topic) ([
 		stands := found.Half == half
 		if stands && half {
 			var served bool
-			if stands, served = b.transactions.Stands(found.QueueOffset, r.OnLoop()); !served {
+			if stands, served = b.svc().transactions.Stands(found.QueueOffset, r.OnLoop()); !served {
 				return id, claimLater
 			}
 		}

@@ -67,10 +67,10 @@ func (b *Broker) flushPops() error {
 
 // timerIdle tells that everything due is out of the timer and in its queue.
 func (b *Broker) timerIdle() bool {
-	if b.timer == nil {
+	if b.svc().timer == nil {
 		return false
 	}
-	st := b.timer.Status()
+	st := b.svc().timer.Status()
 	return st.ReadBehindMillis == 0 && st.OffsetBehind == 0 && b.store.DispatchBehindBytes() == 0
 }
 
@@ -104,7 +104,7 @@ func (b *Broker) popStored(m *codec.Message, put *store.PutResult) {
 
 // startPop begins to return messages; without the timer there is no POP.
 func (b *Broker) startPop() {
-	if b.timer == nil {
+	if b.svc().timer == nil {
 		return
 	}
 	b.pop.Start(b.replica.client != nil)

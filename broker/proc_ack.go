@@ -24,7 +24,7 @@ const maxBatchAcks = 1 << 16
 // Process implements rpc.Processor.
 func (p *AckMessageProcessor) Process(r *rpc.Request) {
 	b := p.b
-	if b.timer == nil {
+	if b.svc().timer == nil {
 		r.ReplyError(codec.RespSystemError, "there is no POP, timerWheelEnable is false")
 		return
 	}
@@ -200,7 +200,7 @@ type ChangeInvisibleTimeProcessor struct{ b *Broker }
 func (p *ChangeInvisibleTimeProcessor) Process(r *rpc.Request) {
 	b := p.b
 	flushAcks(r.Turn())
-	if b.timer == nil {
+	if b.svc().timer == nil {
 		r.ReplyError(codec.RespSystemError, "there is no POP, timerWheelEnable is false")
 		return
 	}

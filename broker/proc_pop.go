@@ -65,7 +65,7 @@ func (p *PopMessageProcessor) Process(r *rpc.Request) {
 			b.storeHostText, h.MaxMsgNums, h.InvisibleTime))
 		return
 	}
-	if b.timer == nil {
+	if b.svc().timer == nil {
 		r.ReplyError(codec.RespSystemError, fmt.Sprintf(
 			"the broker[%s] pop message is forbidden because timerWheelEnable is false", b.storeHostText))
 		return

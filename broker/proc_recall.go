@@ -99,7 +99,7 @@ func (p *RecallMessageProcessor) forbidden() (code int, remark string) {
 	switch {
 	case !c.RecallMessageEnable:
 		return codec.RespNoPermission, "recall failed, operation is forbidden"
-	case b.timer == nil:
+	case b.svc().timer == nil:
 		return codec.RespServiceNotAvailable, notAvailable + " (timerWheelEnable is false)"
 	case b.clock.Millis() < b.startAccept.Load():
 		return codec.RespServiceNotAvailable, notAvailable

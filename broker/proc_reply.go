@@ -173,7 +173,7 @@ func (p *ReplyMessageProcessor) message(r *rpc.Request, h *codec.SendMessageHead
 	}
 	switch {
 	case level > 0:
-		b.schedule.Rewrite(m, level)
+		b.svc().schedule.Rewrite(m, level)
 	case s.timer && !s.timerOut:
 		if status, err := b.rewriteTimed(m); status != store.PutOK {
 			return nil, fmt.Errorf("%v: %w", status, err)

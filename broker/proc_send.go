@@ -178,7 +178,7 @@ func (st *sendTurn) putAlone(r *rpc.Request, t *topic.Topic) {
 		st.settleTickets(&w)
 	}
 	if m.Topic == codec.HalfTopic && w.put.Status == store.PutOK {
-		b.transactions.Prepared(m, t.Name, &w.put)
+		b.svc().transactions.Prepared(m, t.Name, &w.put)
 	}
 	st.answer(r.Turn(), &w)
 	st.tally.flush(b.stats)

@@ -153,9 +153,9 @@ func (p *SendBackProcessor) message(r *rpc.Request, h *codec.ConsumerSendMsgBack
 		if level == 0 {
 			level = retryDelayLevel + int(rec.ReconsumeTimes)
 		}
-		level = b.schedule.Levels().Clamp(level)
+		level = b.svc().schedule.Levels().Clamp(level)
 		m.Properties = codec.AppendProperty(m.Properties, codec.PropDelayTimeLevel, strconv.Itoa(level))
-		b.schedule.Rewrite(m, level)
+		b.svc().schedule.Rewrite(m, level)
 	}
 	return m, t, dead, nil
 }

@@ -28,7 +28,7 @@ func (p *StatsProcessor) Process(r *rpc.Request) {
 	case codec.ReqGetAllConsumerOffset:
 		p.b.replyJSON(r, p.b.offsets.Wrapper())
 	case codec.ReqGetAllDelayOffset:
-		data, err := p.b.schedule.JSON()
+		data, err := p.b.svc().schedule.JSON()
 		if err != nil {
 			r.ReplyError(codec.RespSystemError, err.Error())
 			return
@@ -89,7 +89,7 @@ func (b *Broker) RuntimeInfo() map[string]string {
 	}
 	info["commitLogDiskRatio_"+dir] = info["commitLogDiskRatio"] // Java: one for each path
 	b.stats.RuntimeInfo(info)
-	b.schedule.RuntimeInfo(info)
+	b.svc().schedule.RuntimeInfo(info)
 	b.slow.RuntimeInfo(info)
 	goruntime.Read().RuntimeInfo(info)
 	info["brokerActive"] = "true"
@@ -119,7 +119,7 @@ func (b *Broker) RuntimeInfo() map[string]string {
 		info[x.name+"ThreadPoolQueueCapacity"] = strconv.Itoa(x.cap)
 		info[x.name+"ThreadPoolQueueHeadWaitTimeMills"] = strconv.FormatInt(x.wait, 10)
 	}
-	b.transactions.RuntimeInfo(info)
+	b.svc().transactions.RuntimeInfo(info)
 	b.consumerInfo(info)
 	info["EndTransactionQueueSize"] = strconv.Itoa(p.endTransaction.Size())
 	info["EndTransactionThreadPoolQueueCapacity"] = strconv.Itoa(b.cfg.broker.EndTransactionPoolQueueCapacity)

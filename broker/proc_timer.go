@@ -19,16 +19,16 @@ type TimerProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
 func (p *TimerProcessor) Process(r *rpc.Request) {
-	if p.b.timer == nil {
+	if p.b.svc().timer == nil {
 		r.ReplyError(codec.RespSystemError, "The timer wheel is not enabled (timerWheelEnable)")
 		return
 	}
 	if r.Cmd.Code == codec.ReqGetTimerCheckPoint {
-		cp := p.b.timer.Checkpoint()
+		cp := p.b.svc().timer.Checkpoint()
 		r.ReplyBody(cp.Encode())
 		return
 	}
-	m := p.b.timer.Metrics()
+	m := p.b.svc().timer.Metrics()
 	data, err := fastjson.Marshal(&m)
 	if err != nil {
 		r.ReplyError(codec.RespSystemError, err.Error())
@@ -38,15 +38,15 @@ func (p *TimerProcessor) Process(r *rpc.Request) {
 }
 
 // Timer is the service that keeps messages until their time, nil without timerWheelEnable.
-func (b *Broker) Timer() *timer.TimerMessageStore { return b.timer }
+func (b *Broker) Timer() *timer.TimerMessageStore { return b.svc().timer }
 
-// makeTimer opens the timer files, if timerWheelEnable says so.
-func (b *Broker) makeTimer() error {
+// newTimer opens the timer files, if timerWheelEnable says so.
+func (b *Broker) newTimer() (*timer.TimerMessageStore, error) {
 	c := b.cfg.store
 	if !c.TimerWheelEnable {
-		return nil
+		return nil, nil
 	}
-	b.timer = timer.New(timer.Options{RootDir: c.StorePathRootDir, FS: b.o.FS, Store: &escapeStore{b.store, b},
+	t := timer.New(timer.Options{RootDir: c.StorePathRootDir, FS: b.o.FS, Store: &escapeStore{b.store, b},
 		MappedFileSizeCommitLog: int64(c.MappedFileSizeCommitLog), MappedFileSizeTimerLog: int64(c.MappedFileSizeTimerLog),
 		Precision: millis(c.TimerPrecisionMs), RollWindowSlot: c.TimerRollWindowSlot,
 		FlushInterval: millis(c.TimerFlushIntervalMs), Warm: c.TimerWarmEnable, Clock: b.clock,
@@ -57,7 +57,7 @@ func (b *Broker) makeTimer() error {
 				StopDequeue: c.TimerStopDequeue || b.specialPaused(), SkipUnknownError: c.TimerSkipUnknownError,
 				ProgressLogInterval: millis(c.TimerProgressLogIntervalMs)}
 		}})
-	return b.timer.Load()
+	return t, t.Load()
 }
 
 // timed counts a message that came out of the timer for the topic it went to (Java TimerMessageStore.doPut).
@@ -71,10 +71,10 @@ func (b *Broker) timed(d timer.Delivery) {
 // rewriteTimed sends a message that asks for a delivery time (timer.Asks) by way of the timer topic (Java
 // HookUtils.transformTimerMessage). A status other than PutOK refuses it; the error says why.
 func (b *Broker) rewriteTimed(m *codec.Message) (store.PutStatus, error) {
-	if b.timer == nil {
+	if b.svc().timer == nil {
 		return store.WheelTimerNotEnable, fmt.Errorf("timerWheelEnable is false")
 	}
-	return b.timer.Rewrite(m)
+	return b.svc().timer.Rewrite(m)
 }
 
 // specialTimed is SendMessageProcessor.special for messages with a delivery time. false: answered.
@@ -112,33 +112,12 @@ func recallHandle(topicName, brokerName string, out, uniqKey []byte) []byte {
 
 // timerInfo is the timer's part of GET_BROKER_RUNTIME_INFO.
 func (b *Broker) timerInfo(into map[string]string) {
-	if b.timer != nil {
-		b.timer.RuntimeInfo(into)
+	if b.svc().timer != nil {
+		b.svc().timer.RuntimeInfo(into)
 		return
 	}
 	for _, k := range []string{"timerReadBehind", "timerOffsetBehind", "timerCongestNum"} {
 		into[k] = "0"
 	}
 	into["timerEnqueueTps"], into["timerDequeueTps"] = "0.0", "0.0"
-}
-
-func (b *Broker) startTimer() error {
-	if b.timer == nil {
-		return nil
-	}
-	return b.timer.Start()
-}
-
-func (b *Broker) closeTimer() {
-	if b.timer != nil {
-		b.timer.Close()
-	}
-}
-
-// saveTimer writes the timer files once the store has flushed what they skip.
-func (b *Broker) saveTimer() error {
-	if b.timer == nil {
-		return nil
-	}
-	return b.timer.Save()
 }

@@ -128,8 +128,8 @@ func (p *TopicProcessor) delete(r *rpc.Request) {
 		b.offsets.DeleteTopic(name)
 		b.filters.DeleteTopic(name)
 		errs = append(errs, b.store.DeleteTopic(name), b.statics.Set(name, nil))
-		if b.timer != nil {
-			b.timer.ForgetTopic(name)
+		if b.svc().timer != nil {
+			b.svc().timer.ForgetTopic(name)
 		}
 		b.pop.Forget(func(topic, _ string) bool { return topic == name })
 		b.hold.WakeTopic(name) // they are answered TOPIC_NOT_EXIST

@@ -40,14 +40,14 @@ func (p *EndTransactionProcessor) end(r *rpc.Request) bool {
 	switch h.CommitOrRollback {
 	case codec.SysFlagTransactionCommit, codec.SysFlagTransactionRollback:
 	default: // no answer, as Java: the transaction stays open
-		b.transactions.Unknown(h.TranStateTableOffset)
+		b.svc().transactions.Unknown(h.TranStateTableOffset)
 		b.log.Debug("transaction stays open", "group", string(h.ProducerGroup), "msgId", string(h.MsgID), "state",
 			h.CommitOrRollback, "fromCheck", h.FromTransactionCheck, "remote", r.Conn().RemoteAddr(), "remark", r.Cmd.Remark)
 		return true
 	}
 	e := transaction.End{Group: h.ProducerGroup, QueueOffset: h.TranStateTableOffset, PhyOffset: h.CommitLogOffset,
 		Commit: h.CommitOrRollback == codec.SysFlagTransactionCommit, FromCheck: h.FromTransactionCheck, OnLoop: r.OnLoop()}
-	put, served, err := b.transactions.End(&e)
+	put, served, err := b.svc().transactions.End(&e)
 	switch {
 	case !served:
 		return false
@@ -84,7 +84,7 @@ func (p *ResumeTransactionProcessor) Process(r *rpc.Request) {
 		r.ReplyError(codec.RespSystemError, "the header field \"msgId\" is no offset message id: "+err.Error())
 		return
 	}
-	put, err := p.b.transactions.Resume(at)
+	put, err := p.b.svc().transactions.Resume(at)
 	switch {
 	case err != nil:
 		r.ReplyError(codec.RespSystemError, fmt.Sprintf("Put message back to %s failed: %v", codec.HalfTopic, err))

@@ -128,8 +128,8 @@ func (b *Broker) startReplica() {
 	}
 	b.replica.client.Start()
 	b.replica.sync = slave.New(slave.Options{Client: b.registrar.client, Log: b.o.Log.With("part", "slave"),
-		Master: b.master, Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Schedule: b.schedule, Modes: b.modes,
-		Timer: b.timer, Acting: b.replica.acting.Load})
+		Master: b.master, Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Schedule: b.svc().schedule, Modes: b.modes,
+		Timer: b.svc().timer, Acting: b.replica.acting.Load})
 	b.tasks.Add(1)
 	go b.synchronize()
 }

@@ -189,7 +189,7 @@ func (p *SendMessageProcessor) special(r *rpc.Request, st *sendTurn, s *seen) bo
 	}
 	switch {
 	case level > 0:
-		b.schedule.Rewrite(m, level)
+		b.svc().schedule.Rewrite(m, level)
 		st.props = m.Properties
 		st.resp.TransactionID, _ = codec.LookupProperty(m.Properties, codec.PropUniqKey)
 	case s.timer && !s.timerOut:
@@ -206,7 +206,7 @@ func (p *SendMessageProcessor) prepare(r *rpc.Request, st *sendTurn, s *seen) bo
 		p.refuse(r, codec.RespNoPermission, fmt.Sprintf("the broker[%s] sending transaction message is forbidden",
 			b.storeHostText))
 		return false
-	case b.transactions.Full():
+	case b.svc().transactions.Full():
 		p.refuse(r, codec.RespSystemBusy, fmt.Sprintf("%d transactions are open, that is the limit", transaction.MaxOpen))
 		return false
 	case s.timer && !s.timerOut:

@@ -80,12 +80,15 @@ func (b *Broker) beginSpecial() error {
 		return nil
 	}
 	b.replica.special = true
-	b.schedule.Start()
-	if err := b.startTimer(); err != nil {
-		return err
+	s := b.svc()
+	s.schedule.Start()
+	if s.timer != nil {
+		if err := s.timer.Start(); err != nil {
+			return err
+		}
 	}
 	if !b.isSlave() {
-		b.transactions.Start()
+		s.transactions.Start()
 		b.startPop()
 	}
 	return nil

@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"net/netip"
-	"path"
 	"time"
 
 	"skylark/broker/conn"
@@ -12,17 +10,9 @@ import (
 	"skylark/store"
 )
 
-// makeTransactions wires the transactions to the rest.
-func (b *Broker) makeTransactions(configDir string) error {
-	bc, sc := b.cfg.broker, b.cfg.store
-	b.transactions = transaction.New(transaction.Options{Store: b.store, Offsets: b.offsets,
-		LogFileSize: int64(sc.MappedFileSizeCommitLog), FS: b.o.FS, File: path.Join(configDir, "transactionMetrics"),
-		BrokerName: bc.BrokerName, StoreHost: func() netip.AddrPort { return b.storeHost },
-		Settings: b.transactionSettings, Producers: b.liveProducers,
-		Ask:   func(c reactor.Conn, req *codec.Command) error { return b.server.Oneway(c, req) },
-		Delay: b.schedule.Rewrite, Timed: b.rewriteTimed, GiveUpTopic: b.makeGiveUpTopic, Stored: b.transactionStored,
-		Clock: b.clock, Log: b.o.Log.With("part", "transaction")})
-	return b.load("transaction counts", b.transactions.Load)
+// askProducer sends a question to a producer.
+func (b *Broker) askProducer(c reactor.Conn, req *codec.Command) error {
+	return b.server.Oneway(c, req)
 }
 
 func (b *Broker) transactionSettings() transaction.Settings {
@@ -57,4 +47,4 @@ func (b *Broker) transactionStored(m *codec.Message, put *store.PutResult) {
 }
 
 // Transactions are the half messages of this broker.
-func (b *Broker) Transactions() *transaction.TransactionalMessageService { return b.transactions }
+func (b *Broker) Transactions() *transaction.TransactionalMessageService { return b.svc().transactions }

@@ -89,6 +89,8 @@ type Output struct {
 	Role *Role
 	// Set is the controllers' word on the SyncStateSet of the role that the broker has.
 	Set *View
+	// Refused tells that the controllers will not make the last wanted SyncStateSet so.
+	Refused bool
 	// Fence changes whether a master may take messages; nil: no change.
 	Fence *bool
 	// Log are lines for the operator.
@@ -476,9 +478,8 @@ func (m *Manager) alterSet() {
 	switch {
 	case m.wanted == nil || m.alter != 0 || m.unknown != 0 || m.leader == "" || m.now.Before(m.nextAlter) || !m.role.Master ||
 		m.target.Epoch != 0:
-	case m.settled(): // after a wish that did not come true
+	case m.settled():
 		m.wanted = nil
-		m.told()
 	default:
 		m.alter = m.request(m.leader, Request{Kind: KindAlterSet, BrokerID: m.id.ID, MasterEpoch: m.role.Epoch,
 			SyncStateSet: slices.Clone(m.wanted), SyncStateSetEpoch: m.role.SyncStateSetEpoch})

@@ -54,6 +54,8 @@ type ServiceOptions struct {
 	TakeRole func(ctx context.Context, id int64, r *Role) error
 	// SetChanged is told the controllers' word on the SyncStateSet. It must not wait.
 	SetChanged func(set []int64, epoch int32)
+	// SetRefused is told that the last WantSet will not come true. It must not wait.
+	SetRefused func()
 	// Fence stops and starts the taking of messages. It must not wait.
 	Fence func(on bool)
 }
@@ -194,6 +196,9 @@ func (s *Service) work() {
 		}
 		if out.Set != nil {
 			s.o.SetChanged(out.Set.SyncStateSet, out.Set.SyncStateSetEpoch)
+		}
+		if out.Refused {
+			s.o.SetRefused()
 		}
 		if out.Role != nil {
 			s.takeRole(out.Role)

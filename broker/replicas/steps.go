@@ -154,7 +154,7 @@ func (m *Manager) altered(a *Answer) {
 		}
 	case codec.RespControllerBrokerNotAlive, codec.RespControllerInvalidReplicas:
 		m.wanted = nil // the replication will want it again if it still does
-		m.told()
+		m.out.Refused = true
 	default: // another master, another epoch, another set: what we know is old
 		m.findOut()
 	}
@@ -173,8 +173,4 @@ func (m *Manager) found(id uint64) {
 	}
 	m.unknown = 0
 	m.nextAlter = m.now.Add(stepPause)
-	if m.wanted == nil || m.settled() {
-		m.wanted = nil
-		m.told()
-	}
 }

@@ -1,0 +1,90 @@
+package broker
+
+import (
+	"errors"
+	"net/netip"
+	"path"
+
+	"skylark/broker/schedule"
+	"skylark/broker/transaction"
+	"skylark/store/timer"
+)
+
+// services are the special services of a master that remember where they are in its log: delayed messages, transactions, timed
+// messages. With another role the log may be another one, so they are made anew then (controller mode); they are loaded, and
+// started on a master.
+type services struct {
+	schedule     *schedule.ScheduleMessageService
+	transactions *transaction.TransactionalMessageService
+	timer        *timer.TimerMessageStore // nil without timerWheelEnable
+}
+
+// svc are the services in force. One atomic load.
+func (b *Broker) svc() *services { return b.services.Load() }
+
+// makeServices makes and loads the services. The store is open.
+func (b *Broker) makeServices() (s *services, err error) {
+	bc, sc := b.cfg.broker, b.cfg.store
+	configDir := path.Join(sc.StorePathRootDir, "config")
+	levels, err := schedule.ParseLevels(sc.MessageDelayLevel)
+	if err != nil {
+		return nil, err
+	}
+	s = &services{}
+	s.schedule = schedule.New(schedule.Options{Levels: levels, Store: &escapeStore{b.store, b}, FS: b.o.FS,
+		File:          path.Join(configDir, "delayOffset.json"),
+		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered,
+		Paused: b.specialPaused})
+	s.transactions = transaction.New(transaction.Options{Store: b.store, Offsets: b.offsets,
+		LogFileSize: int64(sc.MappedFileSizeCommitLog), FS: b.o.FS, File: path.Join(configDir, "transactionMetrics"),
+		BrokerName: bc.BrokerName, StoreHost: func() netip.AddrPort { return b.storeHost },
+		Settings: b.transactionSettings, Producers: b.liveProducers, Ask: b.askProducer,
+		Delay: s.schedule.Rewrite, Timed: b.rewriteTimed, GiveUpTopic: b.makeGiveUpTopic, Stored: b.transactionStored,
+		Clock: b.clock, Log: b.o.Log.With("part", "transaction")})
+	if err := errors.Join(b.load("delay offsets", s.schedule.Load),
+		b.load("transaction counts", s.transactions.Load)); err != nil {
+		return nil, err
+	}
+	if s.timer, err = b.newTimer(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// close ends the goroutines.
+func (s *services) close() {
+	s.transactions.Close()
+	s.schedule.Close()
+	if s.timer != nil {
+		s.timer.Close()
+	}
+}
+
+// saveTimer writes the timer files once the store has flushed what they skip, and closes them.
+func (s *services) saveTimer() error {
+	if s.timer == nil {
+		return nil
+	}
+	return s.timer.Save()
+}
+
+// renewServices puts services in force that know nothing of the log of before: the master is another broker, and says how far
+// it is. The old ones have ended when it returns; what they wrote to the log and did not tell the others is lost with it.
+func (b *Broker) renewServices() error {
+	old := b.svc()
+	old.close()
+	if err := old.saveTimer(); err != nil {
+		b.log.Warn("timer files are left behind", "error", err) // its log is given up below
+	}
+	s, err := b.makeServices()
+	if err != nil {
+		return err
+	}
+	if s.timer != nil {
+		if err := s.timer.Follow(s.timer.Checkpoint()); err != nil {
+			return err
+		}
+	}
+	b.services.Store(s)
+	return nil
+}
