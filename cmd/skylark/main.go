@@ -5,6 +5,7 @@
 //	skylark broker       broker (also as mqbroker)
 //	skylark controller   controller: broker ids and election of masters (also as mqcontroller)
 //	skylark bench        load against any RocketMQ broker
+//	skylark admin        operations that mqadmin does not have: handover
 //	skylark version
 //
 // namesrv, broker and controller take the flags of Java's start scripts: -c FILE, -n ADDRS, -p, -m.
@@ -34,6 +35,7 @@ var commands = []command{
 	{"broker", "broker (also as mqbroker)", runBroker},
 	{"controller", "controller: broker ids and election of masters (also as mqcontroller)", runController},
 	{"bench", "load against any RocketMQ broker", runBench},
+	{"admin", "operations that mqadmin does not have: handover", runAdmin},
 	{"version", "print the version", runVersion},
 }
 

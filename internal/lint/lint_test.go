@@ -86,6 +86,7 @@ var layers = []struct {
 	{"controller/wal", []string{"internal/vfs"}},
 	{"controller/node", []string{"controller/replicas", "controller/wal", "internal/vfs"}},
 	{"controller", []string{"controller", "codec", "reactor", "client", "config", "internal/vfs", "internal/clock"}},
+	{"admin", []string{"client", "codec"}},
 	{"bench", []string{"bench", "client", "codec", "broker", "config"}},
 }
 
