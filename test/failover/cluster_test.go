@@ -93,7 +93,10 @@ func (c *cluster) server(name, role string, port, id int) *server {
 		s.props = map[string]string{"controllerDLegerGroup": "g", "controllerStorePath": s.dir + "/controller"}
 	default:
 		s.props = maps.Clone(brokerSettings)
-		if c.kind == ours {
+		if *flagMixed && id%2 == 0 {
+			s.kind = java
+		}
+		if s.kind == ours {
 			maps.Copy(s.props, map[string]string{"listenPort": fmt.Sprint(port), "brokerIP1": s.node.ip(),
 				"brokerIP2": s.node.ip(), "namesrvAddr": c.namesrv.addr(), "storePathRootDir": s.dir + "/store"})
 		}
@@ -154,6 +157,7 @@ func (c *cluster) end() {
 		}
 		if c.t.Failed() {
 			c.t.Logf("%s:\n%s", s, s.logTail())
+			s.autopsy()
 		}
 		_ = s.signal(syscall.SIGCONT) // a killed one is gone anyway
 		_ = s.p.Kill()

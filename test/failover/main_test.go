@@ -24,6 +24,7 @@ var (
 	flagSeed   = flag.Uint64("seed", 1, "where the faults of TestRounds come from")
 	flagOnly   = flag.String("only", "", "faults that TestRounds may take, joined by semicolons; all if empty")
 	flagJava   = flag.Bool("java", true, "producers and consumers of Java beside ours")
+	flagMixed  = flag.Bool("mixed", false, "every second broker of TestRounds is Java's")
 	flagKills  = flag.Int("kills", 0, "kill -9 of the master for each group of TestKills; 0 skips it")
 	flagKeep   = flag.String("keep", "", "directory for logs; they stay there")
 	flagOut    = flag.String("out", "", "file for the table of TestKills")

@@ -192,6 +192,24 @@ const (
 	ballast   = "ballast"
 )
 
+// autopsy keeps the store of a broker, and has a process of ours write what it does into its log.
+func (s *server) autopsy() {
+	if *flagKeep == "" {
+		return
+	}
+	if s.role == "broker" {
+		_ = run("cp", "-a", "--sparse=always", filepath.Join(s.dir, "store"), filepath.Join(s.dir, "store-kept"))
+	}
+	if p, ok := s.p.(*process); ok {
+		_ = s.signal(syscall.SIGCONT)
+		_ = s.signal(syscall.SIGQUIT)
+		select {
+		case <-p.done:
+		case <-time.After(stopTimeout):
+		}
+	}
+}
+
 // logTail is the end of the server's log.
 func (s *server) logTail() string {
 	b, err := os.ReadFile(filepath.Join(s.dir, s.role+".log"))
