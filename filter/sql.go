@@ -14,7 +14,8 @@ const (
 type SQL struct {
 	source   string
 	root     expr
-	trailing int // byte offset in source where the ignored text starts
+	test     test // root, made ready
+	trailing int  // byte offset in source where the ignored text starts
 }
 
 // Compile reads an expression of the dialect in the package comment. Every error is a *SyntaxError over
@@ -35,7 +36,7 @@ func Compile(expression string) (*SQL, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQL{source: expression, root: root, trailing: p.tok.start}, nil
+	return &SQL{source: expression, root: root, test: testOf(root), trailing: p.tok.start}, nil
 }
 
 // Match says whether a message with these properties, which may be nil, fits the condition. It is false
@@ -46,8 +47,11 @@ func (q *SQL) Match(props Properties) (matched bool, err error) {
 	if props == nil {
 		props = noProperties{}
 	}
-	v, err := q.root.eval(props)
-	return err == nil && v.isTrue(), err
+	v := q.test.judge(props)
+	if v == failed {
+		_, err = q.root.eval(props)
+	}
+	return v == yes, err
 }
 
 // String returns the expression as given to Compile.

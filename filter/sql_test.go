@@ -251,6 +251,7 @@ func FuzzCompile(f *testing.F) {
 			require.ErrorIs(t, err, ErrEvaluate)
 			require.False(t, matched)
 		}
+		require.Equal(t, (&anyTest{q.root}).judge(props), q.test.judge(props))
 		sound, ok := strings.CutSuffix(expression, q.Trailing())
 		require.True(t, ok)
 		again, err := Compile(sound)

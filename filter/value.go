@@ -43,8 +43,6 @@ func (v value) double() float64 { return math.Float64frombits(uint64(v.num)) }
 
 func (v value) isTrue() bool { return v.kind == kindBoolean && v.num == 1 }
 
-func (v value) isFalse() bool { return v.kind == kindBoolean && v.num == 0 }
-
 func (v value) isNumber() bool {
 	return v.kind == kindInteger || v.kind == kindLong || v.kind == kindDouble
 }

@@ -37,42 +37,50 @@ func (d *dispatchRecord) indexed() bool {
 // read is fill of a plain record at the start of b, without parsing what nobody behind the log asks for: a third of the
 // time. false: it is another kind of record, or none; nothing is known of it then.
 func (d *dispatchRecord) read(b []byte, p PhyOffset) bool {
+	topicAt, propertiesAt, size, ok := plainRecord(b)
+	if !ok {
+		return false
+	}
 	be := binary.BigEndian
-	if len(b) < codec.MinRecordBytes {
-		return false
-	}
-	size, magic := codec.RecordSize(b)
-	if magic != codec.MagicV1 || size < codec.MinRecordBytes || size > len(b) {
-		return false
-	}
-	b = b[:size]
-	sysFlag := int32(be.Uint32(b[recordSysFlagAt:]))
-	const v6 = codec.SysFlagBornHostV6 | codec.SysFlagStoreHostV6
-	if sysFlag&v6 != 0 {
-		return false
-	}
-	const bodyAt = recordStoreTimestampAt + 8 + 8 + 4 + 8 // store host, reconsume times, transaction offset
-	body := int(int32(be.Uint32(b[bodyAt:])))
-	topicAt := bodyAt + 4 + body + 1
-	if body < 0 || topicAt > size {
-		return false
-	}
-	topic := int(int8(b[topicAt-1]))
-	propertiesAt := topicAt + topic + 2
-	if topic < 0 || propertiesAt > size || propertiesAt+int(int16(be.Uint16(b[propertiesAt-2:]))) != size {
-		return false
-	}
 	*d = dispatchRecord{
-		topic:          b[topicAt : topicAt+topic : topicAt+topic],
+		topic:          b[topicAt : propertiesAt-2 : propertiesAt-2],
 		queueID:        int32(be.Uint32(b[12:])),
 		queueOffset:    QueueOffset(be.Uint64(b[20:])),
 		phyOffset:      p,
 		size:           size,
 		storeTimestamp: int64(be.Uint64(b[recordStoreTimestampAt:])),
-		sysFlag:        sysFlag,
+		sysFlag:        int32(be.Uint32(b[recordSysFlagAt:])),
 		properties:     b[propertiesAt:size:size],
 	}
 	return true
+}
+
+// plainRecord finds topic, properties and end of a plain record at the start of b. false: it is another kind of record, or
+// none.
+func plainRecord(b []byte) (topicAt, propertiesAt, size int, ok bool) {
+	be := binary.BigEndian
+	if len(b) < codec.MinRecordBytes {
+		return 0, 0, 0, false
+	}
+	size, magic := codec.RecordSize(b)
+	if magic != codec.MagicV1 || size < codec.MinRecordBytes || size > len(b) {
+		return 0, 0, 0, false
+	}
+	const v6 = codec.SysFlagBornHostV6 | codec.SysFlagStoreHostV6
+	if int32(be.Uint32(b[recordSysFlagAt:]))&v6 != 0 {
+		return 0, 0, 0, false
+	}
+	body := int(int32(be.Uint32(b[recordBodyAt:])))
+	topicAt = recordBodyAt + 4 + body + 1
+	if body < 0 || topicAt > size {
+		return 0, 0, 0, false
+	}
+	topic := int(int8(b[topicAt-1]))
+	propertiesAt = topicAt + topic + 2
+	if topic < 0 || propertiesAt > size || propertiesAt+int(int16(be.Uint16(b[propertiesAt-2:]))) != size {
+		return 0, 0, 0, false
+	}
+	return topicAt, propertiesAt, size, true
 }
 
 // fill takes what it needs out of rec, whose bytes start at phyOffset p.

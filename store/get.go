@@ -118,9 +118,12 @@ type getter struct {
 	skipTo   int64 // records before it are gone
 	pulling  int64 // phyOffset of the last entry looked at
 
-	filter  PropertyFilter // of req, if it is one
-	ext     extReader
-	touched byte // what touch read, so that it is not left out
+	// knownFrom and knownTo are positions of mf between which it is known to be in memory, besides what is hot.
+	knownFrom, knownTo int64
+
+	filter PropertyFilter // of req, if it is one
+	ext    extReader
+	look   lookAhead
 }
 
 // read scans the entries of one ConsumeQueue file.
@@ -173,7 +176,7 @@ func (g *getter) scan(entries []byte, cqFile *mappedFile, pos int64) {
 			checked = at + block
 		}
 		if g.filter != nil && at%(touchEntries*cqEntryBytes) == 0 {
-			g.touch(entries[at:])
+			g.touch(entries[at:min(len(entries), at+touchEntries*cqEntryBytes)])
 		}
 		e := decodeCQEntry(entries[at:])
 		if g.batchFull(e, 1) {
@@ -297,9 +300,9 @@ func (s *MessageStore) tagsCodeOf(b []byte) int64 {
 // matchRecord asks the filter about a record. Bytes that cannot be parsed are left to the consumer, who can tell.
 func (g *getter) matchRecord(filter MessageFilter, b []byte) bool {
 	if g.filter != nil {
-		var d dispatchRecord
-		if d.read(b, 0) {
-			return g.filter.MatchProperties(d.properties)
+		if _, at, end, ok := plainRecord(b); ok {
+			g.look.properties = end - at
+			return g.filter.MatchProperties(b[at:end:end])
 		}
 	}
 	s := g.s
@@ -324,13 +327,8 @@ func (g *getter) status(status GetStatus) {
 
 // record is the bytes of a record; g.mf becomes its file.
 func (g *getter) record(e cqEntry) ([]byte, bool) {
-	if g.mf == nil || !g.mf.contains(e.phyOffset) {
-		g.endRun()
-		mf := g.s.cl.files.find(e.phyOffset)
-		if mf == nil || !mf.Acquire() {
-			return nil, false
-		}
-		g.mf = mf
+	if !g.enter(e.phyOffset) {
+		return nil, false
 	}
 	pos := e.phyOffset - g.mf.fileFrom
 	end := pos + int64(e.size)
@@ -338,6 +336,20 @@ func (g *getter) record(e cqEntry) ([]byte, bool) {
 		return nil, false
 	}
 	return g.mf.data()[pos:end:end], true
+}
+
+// enter makes the file of a position of the log g.mf; false if there is none.
+func (g *getter) enter(phyOffset int64) bool {
+	if g.mf != nil && g.mf.contains(phyOffset) {
+		return true
+	}
+	g.endRun()
+	mf := g.s.cl.files.find(phyOffset)
+	if mf == nil || !mf.Acquire() {
+		return false
+	}
+	g.mf, g.knownFrom, g.knownTo = mf, 0, 0
+	return true
 }
 
 // cutRun hands over the run so far and begins a new one in the same file.
@@ -381,12 +393,31 @@ func (g *getter) resident(mf *mappedFile, pos, n int64) bool {
 	return mf.cache.resident(mf, pos, n, g.now)
 }
 
-// inMemory makes sure that a range can be touched: it is in memory, or may be read in and was.
-func (g *getter) inMemory(mf *mappedFile, pos, n int64) bool {
-	if mf == g.mf && g.hot(mf, pos) {
+// known tells that a range of g.mf is in memory. One question answers for all of a piece of the file, and for those between
+// it and the ones before.
+func (g *getter) known(pos, n int64) bool {
+	if pos >= g.knownFrom && pos+n <= g.knownTo || g.hot(g.mf, pos) {
 		return true
 	}
-	if g.resident(mf, pos, n) {
+	if !g.resident(g.mf, pos, n) {
+		return false
+	}
+	g.mf.cache.ahead(g.s.readAhead, g.mf, pos, g.now)
+	from, to := g.mf.cache.piece(g.mf, pos, g.now)
+	if from == g.knownTo {
+		from = g.knownFrom
+	}
+	g.knownFrom, g.knownTo = from, to
+	return true
+}
+
+// inMemory makes sure that a range can be touched: it is in memory, or may be read in and was.
+func (g *getter) inMemory(mf *mappedFile, pos, n int64) bool {
+	if mf == g.mf {
+		if g.known(pos, n) {
+			return true
+		}
+	} else if g.resident(mf, pos, n) {
 		mf.cache.ahead(g.s.readAhead, mf, pos, g.now)
 		return true
 	}

@@ -17,6 +17,8 @@ const (
 	recordSysFlagAt        = 36
 	recordStoreTimestampAt = 56 // 12 more with an IPv6 born host
 	recordTimeBytes        = recordStoreTimestampAt + 12 + 8
+	// recordBodyAt is behind store host, reconsume times and transaction offset, with IPv4 hosts.
+	recordBodyAt = recordStoreTimestampAt + 8 + 8 + 4 + 8
 )
 
 // MinOffset is the first offset of a queue that can be consumed, 0 for an unknown queue. Equal to MaxOffset it means that

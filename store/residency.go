@@ -46,6 +46,15 @@ func (c *residencyCache) resident(mf *mappedFile, pos, n, nowMillis int64) bool 
 	return true
 }
 
+// piece is the chunk at pos if all of it was in memory this second, else nothing.
+func (c *residencyCache) piece(mf *mappedFile, pos, nowMillis int64) (from, to int64) {
+	chunk := pos / residencyChunkBytes
+	if c.chunks(mf.size)[chunk].seen.Load() != uint32(nowMillis/1000) {
+		return 0, 0
+	}
+	return chunk * residencyChunkBytes, (chunk + 1) * residencyChunkBytes
+}
+
 // ahead asks for what a reader at pos, which is in memory, will need soon: the chunk readAheadBytes later, once a second.
 func (c *residencyCache) ahead(r *readAheadService, mf *mappedFile, pos, nowMillis int64) {
 	if r.off.Load() {
