@@ -125,6 +125,10 @@ func TestLoadChecks(t *testing.T) {
 		"broker.conf:1: outboundLowWatermark=8388608: want less than outboundHighWatermark=8388608")
 	f("enableControllerMode=true\nenableDLegerCommitLog=true",
 		"broker.conf:2: enableDLegerCommitLog=true: want false together with enableControllerMode=true")
+	f("haAckRule=majority\ntotalReplicas=3", "broker.conf:1: haAckRule=majority: want enableControllerMode=true: who has the "+
+		"majority's messages is known by controllers")
+	f("haAckRule=majority\nenableControllerMode=true", "broker.conf: totalReplicas=1: want the number of replicas, 3 or more, "+
+		"with haAckRule=majority: more than half of two are both")
 	f("tls.server.mode=enforcing\ntls.test.mode.enable=false", "broker.conf:1: tls.server.mode=enforcing: "+
 		"want tls.server.keyPath and tls.server.certPath, or tls.test.mode.enable=true")
 }

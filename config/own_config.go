@@ -15,8 +15,9 @@ type OwnConfig struct {
 
 	// HaAckRule: what SYNC_MASTER waits for: java4 = any one slave; java5 = inSyncReplicas replicas, of which the master is
 	// one, so that 1, the default of inSyncReplicas, waits for nobody; auto = java5 if inSyncReplicas is above 1 or with
-	// enableSlaveActingMaster or enableControllerMode, else java4.
-	HaAckRule string `prop:"haAckRule" def:"auto" one:"auto|java4|java5" is:"live"`
+	// enableSlaveActingMaster or enableControllerMode, else java4. majority is for those who come from DLedger: more than half
+	// of totalReplicas (at least 3), and all that the controllers may elect; it wants enableControllerMode.
+	HaAckRule string `prop:"haAckRule" def:"auto" one:"auto|java4|java5|majority" is:"live"`
 
 	// HandoverForwardMillis: how long a broker that has given its role to another one (skylark admin handover) passes on what
 	// clients still send to its address; they look for the new one every 30 s.

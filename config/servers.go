@@ -85,6 +85,7 @@ func checkBroker(sn snapshot, rep *report) {
 	if b.EnableControllerMode && store.EnableDLegerCommitLog {
 		rep.add("enableDLegerCommitLog", "true", "want false together with enableControllerMode=true")
 	}
+	checkQuorum(sn, rep)
 	if b.BrokerName == "" {
 		rep.add("brokerName", "", "want a name")
 	}
@@ -112,6 +113,20 @@ func checkBroker(sn snapshot, rep *report) {
 		if err := CheckAddr(store.HaMasterAddress); err != nil {
 			rep.add("haMasterAddress", store.HaMasterAddress, err.Error())
 		}
+	}
+}
+
+// checkQuorum looks at what haAckRule=majority needs.
+func checkQuorum(sn snapshot, rep *report) {
+	b, store, own := pick[BrokerConfig](sn), pick[MessageStoreConfig](sn), pick[OwnConfig](sn)
+	switch {
+	case own.HaAckRule != "majority":
+	case !b.EnableControllerMode:
+		rep.add("haAckRule", own.HaAckRule, "want enableControllerMode=true: who has the majority's messages is known by "+
+			"controllers")
+	case store.TotalReplicas < 3:
+		rep.add("totalReplicas", strconv.Itoa(store.TotalReplicas), "want the number of replicas, 3 or more, with "+
+			"haAckRule=majority: more than half of two are both")
 	}
 }
 
