@@ -72,6 +72,8 @@ type Controller struct {
 	ctx     context.Context  // of the links
 	cancel  context.CancelFunc
 	failed  chan struct{}
+	started int64 // ms
+	tally   tally
 
 	// Where messages of Raft and notifications go: to links and notify, or to a Stepper's owner.
 	sendRaft   func(m *raftpb.Message)
@@ -95,7 +97,8 @@ func newController(o Options, inline bool) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{o: o, members: members, links: map[uint64]*link{}, failed: make(chan struct{})}
+	c := &Controller{o: o, members: members, links: map[uint64]*link{}, failed: make(chan struct{}),
+		started: o.Clock.Millis()}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.beats = newHeartbeats(o.Clock.Now())
 	c.server = rpc.NewServer(o.Clock, o.Log)
@@ -147,6 +150,7 @@ func (c *Controller) register(onLoop bool) {
 	}{
 		{&BrokerProcessor{c}, brokerCodes},
 		{&AdminProcessor{c}, adminCodes},
+		{&StatusProcessor{c}, []int{codec.ReqGetBrokerRuntimeInfo}},
 	} {
 		proc := p.proc
 		if onLoop {

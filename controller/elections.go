@@ -103,10 +103,12 @@ func (e *elections) finished(name string, r node.Result) {
 	delete(e.running, name)
 	switch {
 	case r.Err != nil:
+		e.c.tally.electionsFailed.Add(1)
 		e.c.o.Log.Warn("election came to nothing", "broker", name, "error", r.Err)
 	case r.Decision.Elected:
 		e.c.elected(r.Decision.Group)
 	case r.Decision.Code == codec.RespControllerMasterNotAvailable:
+		e.c.tally.electionsFailed.Add(1)
 		e.c.o.Log.Error("no replica that has everything is alive: the broker name is without master", "broker", name,
 			"syncStateSet", r.Decision.Group.SyncStateSet)
 	}
@@ -114,6 +116,7 @@ func (e *elections) finished(name string, r node.Result) {
 
 // elected tells the log and, if notifyBrokerRoleChanged is on, the replicas.
 func (c *Controller) elected(g *replicas.Group) {
+	c.tally.mastersElected.Add(1)
 	c.o.Log.Info("new master", "broker", g.Name, "master", g.Master, "remote", g.Address(g.Master), "masterEpoch",
 		g.MasterEpoch)
 	c.tell(g)

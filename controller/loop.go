@@ -146,6 +146,9 @@ func (l *loop) roleChanged(before, now node.Role) {
 	if now.Ready == before.Ready && now.Leader == before.Leader && now.LeaderID == before.LeaderID {
 		return
 	}
+	if now.LeaderID != before.LeaderID && now.LeaderID != 0 {
+		l.c.tally.leaderChanges.Add(1)
+	}
 	leader := l.c.byRaftID(now.LeaderID)
 	l.c.o.Log.Info("controller role", "self", l.c.members.self.id, "leader", now.Leader, "ready", now.Ready, "term", now.Term,
 		"leaderId", leader.id)
@@ -187,6 +190,7 @@ func (l *loop) resign() {
 
 // propose adds what is known of the living and proposes an event; done gets the outcome, on the loop, always.
 func (l *loop) propose(e *replicas.Event, done func(node.Result)) {
+	l.c.tally.proposals.Add(1)
 	l.lookAround(e)
 	t, err := l.node.Propose(e)
 	if err != nil {

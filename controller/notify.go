@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"skylark/client"
@@ -39,6 +40,8 @@ type NotifyService struct {
 	workers int
 	closed  bool
 	wg      sync.WaitGroup
+
+	told, missed atomic.Int64 // brokers
 }
 
 func newNotifyService(c *client.Client, log *slog.Logger) *NotifyService {
@@ -108,6 +111,7 @@ func (s *NotifyService) send(addr string, g *replicas.Group) {
 		s.failed(addr, g, err)
 		return
 	}
+	s.told.Add(1)
 	s.log.Info("broker told of its master", "broker", g.Name, "remote", addr, "master", g.Master, "masterEpoch", g.MasterEpoch)
 }
 
@@ -122,6 +126,7 @@ func notice(g *replicas.Group) (*codec.Command, error) {
 }
 
 func (s *NotifyService) failed(addr string, g *replicas.Group, err error) {
+	s.missed.Add(1)
 	s.log.Warn("broker is not told of its new master, it finds out by itself", "broker", g.Name, "remote", addr, "error", err)
 }
 

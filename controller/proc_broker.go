@@ -54,6 +54,7 @@ func (p *BrokerProcessor) alterSyncStateSet(r *rpc.Request) {
 		if !dec.OK() {
 			return respond(d, dec.Code, dec.Remark, &codec.AlterSyncStateSetResponseHeader{}, nil)
 		}
+		p.c.tally.setsAltered.Add(1)
 		p.c.o.Log.Info("SyncStateSet", "broker", dec.Group.Name, "syncStateSet", dec.Group.SyncStateSet, "epoch",
 			dec.Group.SyncStateSetEpoch)
 		header := &codec.AlterSyncStateSetResponseHeader{NewSyncStateSetEpoch: dec.Group.SyncStateSetEpoch}
@@ -229,6 +230,7 @@ func (p *HeartbeatProcessor) Process(r *rpc.Request) {
 	if h.HeartbeatTimeoutMillis != nil {
 		b.timeout = time.Duration(min(*h.HeartbeatTimeoutMillis, maxBeatTimeout.Milliseconds())) * time.Millisecond
 	}
+	p.c.tally.heartbeats.Add(1)
 	fresh, ok := p.c.beats.hear(p.c.o.Clock.Now(), brokerKey{h.BrokerName, *h.BrokerID}, b)
 	if !ok {
 		r.ReplyError(codec.RespSystemBusy, "too many brokers are heard of")
