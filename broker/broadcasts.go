@@ -21,7 +21,7 @@ func (b *Broker) noteBegin(cl conn.Client, cd *body.ConsumerData) {
 		return
 	}
 	st, ok := cl.Conn.Context().(*connState)
-	if !ok || st.pulled.Load() {
+	if !ok {
 		return
 	}
 	if cg := b.consumers.Get(cd.GroupName); cg != nil && cg.Has(cl.Conn) {
@@ -29,7 +29,7 @@ func (b *Broker) noteBegin(cl conn.Client, cd *body.ConsumerData) {
 	}
 	begin := st.begin.Load()
 	if begin == nil {
-		begin = &broadcast.Begin{}
+		return
 	}
 	group := strings.Clone(cd.GroupName) // a piece of the request's text
 	for _, sd := range cd.SubscriptionDataSet {
@@ -44,14 +44,10 @@ func (b *Broker) noteBegin(cl conn.Client, cd *body.ConsumerData) {
 			begin.Note(group, t.Name, id, max(b.store.MaxOffset(t.Name, id), 0))
 		}
 	}
-	st.begin.Store(begin)
 }
 
 // beginAt is where a pull is served from.
 func (q *pull) beginAt(st *connState) {
-	if !st.pulled.Load() {
-		st.pulled.Store(true)
-	}
 	if begin := st.begin.Load(); begin != nil {
 		q.h.QueueOffset = begin.At(q.h.ConsumerGroup, q.h.Topic, q.h.QueueID, q.h.QueueOffset)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"skylark/broker/broadcast"
 	"skylark/codec"
 	"skylark/codec/body"
 )
@@ -20,7 +21,7 @@ func TestBroadcastBegin(t *testing.T) {
 		b.waitQueue("T", 0, 1)
 		c := b.dial()
 		if pulledBefore {
-			c.pull("T", 0, 0)
+			c.do(pullRequest("B", "T", 0, 1, 0))
 		}
 		cd := consumer(t, "B", 1, "T *")
 		cd.MessageModel = body.Broadcasting
@@ -46,15 +47,37 @@ func TestBroadcastBegin(t *testing.T) {
 		require.Empty(t, bodies(t, answer))
 		answer, _ = get(2)
 		require.Equal(t, []string{"more"}, bodies(t, answer))
-		st := c.stateOn(b)
-		require.Nil(t, st.begin.Load())
+		for range broadcast.MaxEarly {
+			c.pull("T", 0, 0)
+		}
+		require.Nil(t, c.stateOn(b).begin.Load(), "pulls cost nothing more")
 	}
 	f(t, "", nil, false, "after")
 	f(t, "pullOnLoop=false\n", nil, false, "after")
-	f(t, "", nil, true)
+	f(t, "", nil, true) // then it has asked for the end already
 	f(t, "", func(cd *body.ConsumerData) { cd.MessageModel = body.Clustering }, false)
 	f(t, "", func(cd *body.ConsumerData) { cd.ConsumeType = body.ConsumeActively }, false)
 	f(t, "", func(cd *body.ConsumerData) { cd.ConsumeFromWhere = body.FromFirstOffset }, false)
+}
+
+// A consumer that pulls from one queue before its first heartbeat has arrived, as Java's 4.9 does when another heartbeat is
+// under way, still begins at the end of the others.
+func TestBroadcastBeginOfOtherQueues(t *testing.T) {
+	b := startBroker(t, "")
+	b.createTopic("T", 2, 6)
+	c := b.dial()
+	c.do(pullRequest("B", "T", 1, 0, 0))
+	cd := consumer(t, "B", 1, "T *")
+	cd.MessageModel = body.Broadcasting
+	c.beat("c1", cd)
+	for id := range 2 {
+		b.mustSend("T", id, "", "after")
+		b.waitQueue("T", id, 1)
+	}
+	answer, _ := c.pulled(c.do(pullRequest("B", "T", 0, 1, 0)))
+	require.Equal(t, []string{"after"}, bodies(t, answer))
+	answer, _ = c.pulled(c.do(pullRequest("B", "T", 1, 1, 0)))
+	require.Empty(t, bodies(t, answer), "it knows where it is there")
 }
 
 // stateOn is what the broker keeps with a peer's connection.

@@ -28,8 +28,14 @@ var (
 // connState is what the broker keeps with a connection.
 type connState struct {
 	closed atomic.Bool
-	pulled atomic.Bool                     // anything, ever
-	begin  atomic.Pointer[broadcast.Begin] // of broadcasting consumers that have not pulled yet; nil = none
+	// begin is where broadcasting consumers that are new are served first; nil once nobody can be new any more.
+	begin atomic.Pointer[broadcast.Begin]
+}
+
+func newConnState() *connState {
+	st := &connState{}
+	st.begin.Store(&broadcast.Begin{})
+	return st
 }
 
 // activity counts what happens to connections (Java CHANNEL_ACTIVITY).
@@ -44,7 +50,7 @@ func (b *Broker) connOpened(c reactor.Conn) error {
 	if !b.ready.Load() {
 		return errNotReady
 	}
-	c.SetContext(&connState{})
+	c.SetContext(newConnState())
 	b.activity.connect.Add(1)
 	return nil
 }

@@ -6,37 +6,47 @@
 // in between. Here the ends are noted at its first heartbeat, which start() sends; when the first pull of a queue asks
 // for more than that, it is served from the noted end.
 //
-// It cannot repeat a message: the ends are noted only if the connection has not pulled anything before, so the first
-// pull after that is either the first of a new consumer, or goes on where a reconnected one was, which is never behind
-// the end that was noted.
+// It cannot repeat a message: a queue that the connection has pulled for the group before is left out, so the first pull
+// after that is either the first of a new consumer, or goes on where a reconnected one was, which is never behind the end
+// that was noted. (A client whose start() finds another heartbeat under way does not wait for it, and may pull from one
+// queue before the broker knows it; the other queues are noted all the same.)
 package broadcast
 
 import (
+	"slices"
 	"sync"
 
 	"skylark/codec"
 )
 
-// MaxQueues bounds what is noted of one connection, about 100 bytes each; the queues beyond begin as in Java.
-const MaxQueues = 1024
+// Limits of a connection.
+const (
+	// MaxQueues bounds what is noted, about 100 bytes each; the queues beyond begin as in Java.
+	MaxQueues = 1024
+	// MaxEarly are the first pulls of which the queues are kept, to tell a new consumer from an old one; after them nothing
+	// more is noted.
+	MaxEarly = 64
+)
 
 type key struct {
 	group, topic string
 	queueID      int32
 }
 
-// Begin is what a connection has to be served first. The zero value has nothing.
+// Begin is what a connection has to be served first. The zero value is that of a new connection.
 type Begin struct {
-	mu   sync.Mutex
-	ends map[key]codec.QueueOffset
+	mu    sync.Mutex
+	ends  map[key]codec.QueueOffset
+	early []key // queues pulled so far
+	pulls int   // so far, up to MaxEarly
 }
 
-// Note keeps the end of a queue, unless there is one.
+// Note keeps the end of a queue, unless there is one or the queue was pulled before.
 func (b *Begin) Note(group, topic string, queueID int32, end codec.QueueOffset) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := key{group, topic, queueID}
-	if _, known := b.ends[k]; known || len(b.ends) >= MaxQueues {
+	if _, known := b.ends[k]; known || len(b.ends) >= MaxQueues || b.pulls >= MaxEarly || slices.Contains(b.early, k) {
 		return
 	}
 	if b.ends == nil {
@@ -52,13 +62,36 @@ func (b *Begin) At(group, topic []byte, queueID int32, from codec.QueueOffset) c
 	if end, ok := b.ends[key{string(group), string(topic), queueID}]; ok {
 		return min(from, end)
 	}
+	b.remember(group, topic, queueID)
 	return from
 }
 
-// Done forgets a queue: its first pull has been taken. empty tells that nothing is left.
+// remember keeps that a queue was pulled.
+func (b *Begin) remember(group, topic []byte, queueID int32) {
+	if b.pulls >= MaxEarly {
+		return
+	}
+	b.pulls++
+	if b.pulls == MaxEarly {
+		b.early = nil
+		return
+	}
+	for i := range b.early {
+		if k := &b.early[i]; k.queueID == queueID && k.group == string(group) && k.topic == string(topic) {
+			return
+		}
+	}
+	b.early = append(b.early, key{string(group), string(topic), queueID})
+}
+
+// Done forgets a queue: its first pull has been taken. empty tells that there is and will be nothing to serve first.
 func (b *Begin) Done(group, topic []byte, queueID int32) (empty bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.ends, key{string(group), string(topic), queueID})
-	return len(b.ends) == 0
+	k := key{string(group), string(topic), queueID}
+	if _, ok := b.ends[k]; ok {
+		delete(b.ends, k)
+		b.remember(group, topic, queueID)
+	}
+	return len(b.ends) == 0 && b.pulls >= MaxEarly
 }

@@ -11,7 +11,7 @@ import (
 func TestBegin(t *testing.T) {
 	var b Begin
 	g, topic := []byte("g"), []byte("T")
-	require.EqualValues(t, 7, b.At(g, topic, 0, 7))
+	require.EqualValues(t, 7, b.At(g, topic, 9, 7))
 	b.Note("g", "T", 0, 5)
 	b.Note("g", "T", 0, 9) // the first counts
 	b.Note("g", "T", 1, 3)
@@ -21,7 +21,18 @@ func TestBegin(t *testing.T) {
 	require.EqualValues(t, 7, b.At([]byte("h"), topic, 0, 7))
 	require.False(t, b.Done(g, topic, 0))
 	require.EqualValues(t, 7, b.At(g, topic, 0, 7))
-	require.True(t, b.Done(g, topic, 1))
+	require.False(t, b.Done(g, topic, 1), "there may be more consumers")
+	b.Note("g", "T", 1, 3)
+	require.EqualValues(t, 7, b.At(g, topic, 1, 7), "it was pulled before")
+	b.Note("g", "T", 0, 3)
+	require.EqualValues(t, 7, b.At(g, topic, 0, 7))
+	for b.pulls < MaxEarly {
+		b.At(g, topic, 1, 7)
+	}
+	b.Note("g", "T", 2, 3)
+	require.EqualValues(t, 7, b.At(g, topic, 2, 7), "too late")
+	require.True(t, b.Done(g, topic, 2))
+	b = Begin{}
 	for i := range int32(MaxQueues + 1) {
 		b.Note("g", "T", i, 1)
 	}
