@@ -305,8 +305,8 @@ func (b *Broker) takeBack(ctx context.Context, addr string) error {
 // MemberProcessor serves what the group says to each other and the name server to it: NOTIFY_MIN_BROKER_ID_CHANGE (905),
 // EXCHANGE_BROKER_HA_INFO (906), RESET_MASTER_FLUSH_OFFSET (908): Java AdminBrokerProcessor.
 //
-// The master's flushed offset is of no use to our slaves, which compare their log with the master's instead: 908 is
-// accepted and nothing follows from it.
+// The master's flushed offset (906 with syncMasterFlushOffsetWhenStartup, 908) is kept in the checkpoint and shown by 907, as
+// in Java. Slaves of either kind do nothing by it; ours compare their log with the master's.
 type MemberProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.
@@ -329,9 +329,13 @@ func (p *MemberProcessor) Process(r *rpc.Request) {
 		p.exchange(r)
 	case codec.ReqResetMasterFlushOffset:
 		var h codec.ResetMasterFlushOffsetRequestHeader
-		if r.Decode(&h, codec.RespInvalidParameter) {
-			r.OK()
+		if !r.Decode(&h, codec.RespInvalidParameter) {
+			return
 		}
+		if b.isSlave() { // a master knows itself
+			b.store.SetMasterFlushedOffset(h.MasterFlushOffset)
+		}
+		r.OK()
 	}
 }
 
@@ -345,6 +349,9 @@ func (p *MemberProcessor) exchange(r *rpc.Request) {
 	switch {
 	case h.MasterHAAddress != "":
 		if b.isSlave() && config.CheckAddr(h.MasterHAAddress) == nil {
+			if h.MasterFlushOffset != nil && b.cfg.store.SyncMasterFlushOffsetWhenStartup && b.store.MasterFlushedOffset() == 0 {
+				b.store.SetMasterFlushedOffset(*h.MasterFlushOffset)
+			}
 			b.masterFound(h.MasterAddress, h.MasterHAAddress)
 		}
 		r.OK()
