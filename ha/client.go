@@ -173,9 +173,16 @@ var (
 	errSilentMaster = errors.New("ha: the master has been silent for longer than haHousekeepingInterval")
 )
 
-// transfer reads until the connection ends.
+// transfer reads until the connection ends. It reports when there is nothing more to read for now, after maxUnreported bytes,
+// and when it is time.
 func (c *HAClient) transfer(conn net.Conn) error {
 	buf := make([]byte, readBytes)
+	reader := newSocketReader(conn, func() error {
+		if c.f.unreported() <= 0 {
+			return nil
+		}
+		return c.reportNow(conn)
+	})
 	for {
 		live := c.o.Live()
 		heartbeat := live.HeartbeatInterval.Milliseconds()
@@ -184,7 +191,7 @@ func (c *HAClient) transfer(conn net.Conn) error {
 		if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
 			return fmt.Errorf("ha: %w", err)
 		}
-		n, err := conn.Read(buf)
+		n, err := reader.read(buf)
 		now = c.o.Clock.Millis()
 		if n > 0 {
 			c.failing = ""
@@ -199,8 +206,8 @@ func (c *HAClient) transfer(conn net.Conn) error {
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("ha: read from the master: %w", err)
 		}
-		if offset, ok := c.f.report(now, heartbeat); ok {
-			if err := c.say(conn, int64(offset)); err != nil {
+		if now >= c.f.nextReport(heartbeat) || c.f.unreported() > maxUnreported || !reader.drains() && c.f.unreported() > 0 {
+			if err := c.reportNow(conn); err != nil {
 				return err
 			}
 		}
@@ -208,4 +215,12 @@ func (c *HAClient) transfer(conn net.Conn) error {
 			return errSilentMaster
 		}
 	}
+}
+
+// reportNow tells the master what the slave has.
+func (c *HAClient) reportNow(conn net.Conn) error {
+	if offset, ok := c.f.report(c.o.Clock.Millis(), 0); ok {
+		return c.say(conn, int64(offset))
+	}
+	return nil
 }

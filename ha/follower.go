@@ -64,6 +64,7 @@ type follower struct {
 	window  store.PhyOffset // bytes to compare
 	startAt store.PhyOffset // of an empty log, 0 = as the master says
 	master  Range           // as far as known; Max -1 = unknown
+	floor   store.PhyOffset // the master serves nothing from before it
 
 	begun   bool
 	from    store.PhyOffset // where the comparison began
@@ -120,7 +121,7 @@ func (f *follower) begin(nowMillis int64, known *Range) (store.PhyOffset, error)
 	if master.Max >= 0 && master.Max < end {
 		end, f.cutAt = master.Max, master.Max
 	}
-	f.lowest = max(own.Min, master.Min, 1) // 0 would mean the master's last file
+	f.lowest = max(own.Min, master.Min, min(f.floor, end), 1) // 0 would mean the master's last file
 	f.from = max(end-f.window, f.lowest)
 	f.check, f.checkTo, f.reported = f.from, end, f.from
 	return f.from, nil
@@ -332,6 +333,9 @@ func (f *follower) report(nowMillis, heartbeatMillis int64) (store.PhyOffset, bo
 	f.wroteAt = nowMillis
 	return f.reported, true
 }
+
+// unreported is how much was compared or appended since the last report.
+func (f *follower) unreported() int64 { return int64(f.check - f.reported) }
 
 // nextReport is when report has something to say though nothing came.
 func (f *follower) nextReport(heartbeatMillis int64) int64 { return f.wroteAt + heartbeatMillis }

@@ -53,6 +53,17 @@ type Live struct {
 	Refuse bool
 	// AliveReplicas are those of the group that the name server knows, the master among them; 0 = unknown.
 	AliveReplicas int
+
+	// Only in groups with automatic switching (AutoSwitchHAService):
+
+	AllAckInSyncStateSet   bool          // allAckInSyncStateSet: a put waits for all of the SyncStateSet
+	MaxTimeSlaveNotCatchup time.Duration // haMaxTimeSlaveNotCatchup, 15 s: then a slave leaves the SyncStateSet
+	SyncFromLastFile       bool          // syncFromLastFile: an empty slave begins with the master's last file
+	AsyncLearner           bool          // asyncLearner: this slave is never in a SyncStateSet
+	// Majority > 0 is the number of replicas of a group in quorum mode: a put waits for Majority/2 slaves of the
+	// SyncStateSet. The member of the set that is elected later has what the longest has, not what all have: to be safe
+	// against any election set AllAckInSyncStateSet and a MinInSyncReplicas of Majority/2+1 instead.
+	Majority int
 }
 
 // Options of a HAService.
@@ -95,6 +106,8 @@ const (
 	maxAgain = 16
 	// readBytes is the slave's buffer.
 	readBytes = 512 << 10
+	// maxUnreported is how much a slave takes before it reports though there is more to read: puts may wait for it.
+	maxUnreported = 64 << 10
 )
 
 // frameBytes is the longest body of a frame, as configured and as Java's slave can take it. A slave that is far behind gets
