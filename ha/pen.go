@@ -15,7 +15,7 @@ const maxFrames = 48
 type pen struct {
 	conn  net.Conn
 	raw   syscall.RawConn // nil until the first write, and for connections without a descriptor
-	heads [maxFrames * headerBytes]byte
+	heads [maxFrames * switchHeaderBytes]byte
 	used  int // of heads
 	parts []part
 	batch zerocopy.Batch
@@ -27,12 +27,16 @@ type part struct {
 	owner zerocopy.Owner
 }
 
-func (p *pen) room() bool { return p.used+headerBytes <= len(p.heads) }
+func (p *pen) room() bool { return p.used+switchHeaderBytes <= len(p.heads) }
 
-func (p *pen) head(h header) {
-	b := appendHeader(p.heads[p.used:p.used], h)
-	p.used += headerBytes
-	p.parts = append(p.parts, part{bytes: b})
+func (p *pen) head(h header) { p.wrote(appendHeader(p.space(), h)) }
+
+// space is where the next head goes, and wrote takes it from there.
+func (p *pen) space() []byte { return p.heads[p.used:p.used] }
+
+func (p *pen) wrote(head []byte) {
+	p.used += len(head)
+	p.parts = append(p.parts, part{bytes: head})
 }
 
 func (p *pen) body(seg zerocopy.Segment) {

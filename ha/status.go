@@ -43,6 +43,7 @@ func (c *HAClient) Status() ClientStatus {
 
 // SlaveStatus is one connection in GET_BROKER_HA_STATUS (Java HARuntimeInfo.HAConnectionRuntimeInfo).
 type SlaveStatus struct {
+	BrokerID       int64  // of its handshake, with automatic switching
 	Remote         string // host:port
 	Ack            store.PhyOffset
 	Next           store.PhyOffset // where the transfer is

@@ -54,8 +54,9 @@ type commitLog struct {
 	following atomic.Bool
 	// bulk tells that a slave's log is written with system calls (see copyPace).
 	bulk atomic.Bool
-	// confirmLimit bounds what consumers are shown, MaxInt64 without a bound.
-	confirmLimit atomic.Int64
+	// confirmLimit bounds what consumers of a slave are shown to whole records, confirmTo what anybody's are (ConfirmTo);
+	// MaxInt64 without a bound.
+	confirmLimit, confirmTo atomic.Int64
 	// lockedAt is when putLock was taken, ms; 0 while it is free (Java beginTimeInLock).
 	lockedAt atomic.Int64
 }
@@ -87,6 +88,7 @@ type rollNeeded struct{ from int64 }
 func newCommitLog(o *Options, flags *runningFlags, checkpoint *storeCheckpoint, fail func(error)) *commitLog {
 	cl := &commitLog{o: o, flags: flags}
 	cl.confirmLimit.Store(math.MaxInt64)
+	cl.confirmTo.Store(math.MaxInt64)
 	cl.files = newMappedFileQueue(o, o.CommitLogDir, o.MappedFileSizeCommitLog, true)
 	cl.alloc = newAllocateMappedFileService(cl.files, o)
 	cl.populate = newPopulateAheadService(cl.alloc, &cl.active, &cl.following, &cl.bulk, o)
@@ -368,7 +370,7 @@ func (cl *commitLog) flushedWhere() PhyOffset { return PhyOffset(cl.files.flushe
 // confirmOffset is how far messages may be shown to consumers (Java 5 getConfirmOffset): with SYNC_FLUSH only what a
 // power cut cannot take back; on a slave only whole records; with ConfirmTo only what that says.
 func (cl *commitLog) confirmOffset() PhyOffset {
-	limit := PhyOffset(cl.confirmLimit.Load())
+	limit := PhyOffset(min(cl.confirmLimit.Load(), cl.confirmTo.Load()))
 	if cl.o.FlushDiskType == SyncFlush {
 		return min(limit, cl.flushedWhere())
 	}

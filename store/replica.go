@@ -107,10 +107,8 @@ func (s *MessageStore) Lead() error {
 	}
 	s.appendMu.Lock()
 	defer s.appendMu.Unlock()
-	if end := s.tail.next; end < s.cl.wroteEnd() {
-		if err := s.TruncateLog(end); err != nil {
-			return err
-		}
+	if _, err := s.cutTail(); err != nil {
+		return err
 	}
 	if behind := s.DispatchBehindBytes(); behind > 0 {
 		return fmt.Errorf("store: %d bytes of the log have no queue entries yet", behind)
@@ -133,10 +131,43 @@ func (s *MessageStore) Lead() error {
 	return nil
 }
 
-// ConfirmTo is a bound of what consumers are shown, besides what is there: a master in a group with automatic switching
-// shows only what the others have. math.MaxInt64 is none.
+// CutTail cuts what a slave got of a last record that is not whole, which nobody was shown, and gives the end of the log.
+func (s *MessageStore) CutTail() (PhyOffset, error) {
+	if !s.Following() {
+		return 0, ErrNotSlave
+	}
+	s.appendMu.Lock()
+	defer s.appendMu.Unlock()
+	return s.cutTail()
+}
+
+// cutTail is CutTail under appendMu. The file is not written anew, as TruncateLog does: a new master is waited for.
+func (s *MessageStore) cutTail() (PhyOffset, error) {
+	end := s.tail.next
+	mf := s.cl.files.last()
+	if wrote := s.cl.wroteEnd(); end >= wrote || mf == nil {
+		return wrote, nil
+	}
+	if mf.buffered || int64(end) < mf.fileFrom {
+		return end, s.TruncateLog(end)
+	}
+	s.cl.putLock.Lock()
+	defer s.cl.putLock.Unlock()
+	q := s.cl.files
+	q.flushMu.Lock()
+	defer q.flushMu.Unlock()
+	pos, wrote := int64(end)-mf.fileFrom, mf.wrotePosition.Load()
+	s.log.Info("what there is of the last record is cut", "phyOffset", end, "bytes", wrote-pos)
+	mf.wrotePosition.Store(pos)
+	mf.flushedPosition.Store(min(pos, mf.flushedPosition.Load()))
+	q.flushedWhere.Store(min(int64(end), q.flushedWhere.Load()))
+	return end, mf.zero(pos, wrote)
+}
+
+// ConfirmTo is a bound of what consumers are shown, besides what is there, on a master and on a slave: in a group with
+// automatic switching only what all of the SyncStateSet have. math.MaxInt64 is none.
 func (s *MessageStore) ConfirmTo(p PhyOffset) {
-	s.cl.confirmLimit.Store(int64(p))
+	s.cl.confirmTo.Store(int64(p))
 	s.reput.wake()
 }
 
