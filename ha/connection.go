@@ -233,9 +233,9 @@ func (c *HAConnection) turn() (sent bool, wait time.Duration, err error) {
 		return true, time.Duration(1000-now%1000) * time.Millisecond, nil
 	}
 	defer c.out.reset()
-	n, frame := 0, live.frameBytes(int64(log.MaxPhyOffset()-what.from))
+	n := 0
 	if !what.heartbeat {
-		n = c.gather(what.from, int(budget), frame)
+		n = c.gather(what.from, int(budget), live.frameBytes(int64(log.MaxPhyOffset()-what.from)))
 		if n == 0 {
 			if what.from < log.MinPhyOffset() {
 				return false, 0, errLeftBehind
@@ -250,7 +250,7 @@ func (c *HAConnection) turn() (sent bool, wait time.Duration, err error) {
 	if err := c.out.write(); err != nil {
 		return false, 0, err
 	}
-	if n < frame && live.Rule == NoCopies && !what.heartbeat { // nobody waits for the copies
+	if n < int(budget) && live.Rule == NoCopies && !what.heartbeat { // that was all, and nobody waits for the copies
 		return true, gatherTime, nil
 	}
 	return true, 0, nil

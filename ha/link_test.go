@@ -163,8 +163,9 @@ func FuzzReports(f *testing.F) {
 func TestFrameBytes(t *testing.T) {
 	f := func(configured int, behind int64, want int) {
 		t.Helper()
-		require.Equal(t, want, (&Live{TransferBatchBytes: configured}).frameBytes(behind))
+		require.Equal(t, want, (&Live{TransferBatchBytes: configured, Rule: OneSlave}).frameBytes(behind))
 	}
+	require.Equal(t, batchBytes, (&Live{TransferBatchBytes: 32 << 10}).frameBytes(0)) // nobody waits
 	f(32<<10, 0, 32<<10)
 	f(32<<10, batchBytes-1, 32<<10)
 	f(32<<10, batchBytes, batchBytes)

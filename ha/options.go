@@ -92,10 +92,10 @@ type ClientOptions struct {
 const (
 	// MaxSlaves are the connections of one master; further ones are closed at once.
 	MaxSlaves = 64
-	// batchBytes is what one turn writes to a slave at most. It is also the body of a frame for a slave that is further
-	// behind; at the end of the log frames are of TransferBatchBytes, after each of which a slave of Java's reports.
+	// batchBytes is what one turn writes to a slave at most. It is also the longest body of a frame, but where puts wait for a
+	// slave at the end of the log: those are of TransferBatchBytes, after each of which a slave of Java's reports.
 	batchBytes = 1 << 20
-	// gatherTime is how long a sender that has just sent less than a frame waits for more, unless puts wait for slaves: 1000
+	// gatherTime is how long a sender that has just sent all there was waits for more, unless puts wait for slaves: 1000
 	// wake-ups a second at most, however many messages.
 	gatherTime = time.Millisecond
 	// redialInterval is how long a slave waits before it connects again (Java: 5 s).
@@ -110,11 +110,11 @@ const (
 	maxUnreported = 64 << 10
 )
 
-// frameBytes is the longest body of a frame, as configured and as Java's slave can take it. A slave that is far behind gets
-// long ones: half of the system calls of the sender and, in the slave, one write where there were 32.
+// frameBytes is the longest body of a frame, as configured and as Java's slave can take it. A slave that is far behind, or for
+// which nobody waits, gets long ones: half of the system calls of the sender and, in the slave, one write where there were 32.
 func (l *Live) frameBytes(behind int64) int {
 	n := l.TransferBatchBytes
-	if behind >= batchBytes {
+	if behind >= batchBytes || l.Rule == NoCopies {
 		n = max(n, batchBytes)
 	}
 	return min(max(n, 1), maxBodyBytes)
