@@ -263,6 +263,30 @@ func TestWrongSizes(t *testing.T) {
 	})
 }
 
+// What is overdue at a start comes out in the order of its times, and of arrival within one, whether it was taken in before
+// or not. (The acks of POP would be ignored if they came before their check points.)
+func TestOverdueInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		live := DefaultLive()
+		mem := newFS(t)
+		s := open(t, setup{fs: mem, live: live})
+		s.put("check point", 10*time.Second)
+		s.put("later", 12*time.Second)
+		after(2 * time.Second) // taken in
+		s.stop()
+		live.StopEnqueue = true
+		s = open(t, setup{fs: mem, live: live})
+		s.put("ack", 8*time.Second)
+		s.put("early", 4*time.Second)
+		s.stop()
+		after(time.Minute)
+		s = open(t, setup{fs: mem})
+		after(2 * time.Second)
+		require.Equal(t, []string{"early", "check point", "ack", "later"}, s.delivered())
+		s.stop()
+	})
+}
+
 // A full disk holds everything up; when there is room again everything is delivered, once.
 func TestFullDisk(t *testing.T) {
 	f := func(t *testing.T, dir string, kinds errorfs.Kind, fullFromStart bool) {

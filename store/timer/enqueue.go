@@ -121,7 +121,7 @@ func (s *TimerMessageStore) plan(b *batch, at codec.QueueOffset, e store.QueueEn
 	if at < s.again.until && out < s.again.before {
 		return true, nil // it was delivered before the log was lost
 	}
-	if out < s.writeTime && !live.StopDequeue {
+	if out < s.writeTime && s.floor(out) < s.readTime && !live.StopDequeue {
 		if key, ok := rec.Property(codec.PropTimerDelUniqKey); ok {
 			b.recalls = append(b.recalls, string(key))
 		}
