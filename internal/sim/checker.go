@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"skylark/internal/vfs"
 	"skylark/store"
 )
 
@@ -84,6 +83,10 @@ func (k *Checker) shown(broker string, id uint64, queue int, offset store.QueueO
 // claim gives a place to a message.
 func (k *Checker) claim(m *message, offset store.QueueOffset, at, end store.PhyOffset) {
 	p := place{m.queue, offset}
+	if !k.c.Config.Ack.durable() { // the next master may give it to another one
+		m.offset, m.at, m.end = offset, at, end
+		return
+	}
 	if other := k.places[p]; other != nil && other != m && !other.excused {
 		k.w.Fail("other message: queue %d offset %d holds %d, it was %d", m.queue, offset, m.id, other.id)
 		return
@@ -103,8 +106,8 @@ func (k *Checker) promised(m *message) bool {
 }
 
 // powerLost excuses what a disk did not have yet: promises are for one machine at a time.
-func (k *Checker) powerLost(h *Host, before *vfs.MemFS) {
-	b, ok := k.c.broker(h)
+func (k *Checker) powerLost(was Process) {
+	b, ok := was.(*brokerProc)
 	if !ok || b.log == nil {
 		return
 	}
@@ -196,6 +199,9 @@ func (k *Checker) controller(p *controllerProc) {
 
 // logs compares all logs up to where both are confirmed.
 func (k *Checker) logs() {
+	if !k.c.Config.Ack.durable() {
+		return // a master confirms what it has alone
+	}
 	var all []*brokerProc
 	for _, h := range k.c.Brokers {
 		if b, ok := h.proc.(*brokerProc); ok && b.confirmedKnown() {

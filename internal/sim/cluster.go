@@ -25,7 +25,7 @@ const (
 	AckAll Ack = iota
 	// AckTwo is AckAll with inSyncReplicas=2 and minInSyncReplicas=2: also while the set is small.
 	AckTwo
-	// AckMajority is the quorum mode.
+	// AckMajority is haAckRule=majority: AckAll, a majority of all replicas at least, and slow ones are dropped after 1 s.
 	AckMajority
 	// AckMaster is ASYNC_MASTER: the master alone. What it had alone when it dies is lost.
 	AckMaster
@@ -35,6 +35,28 @@ func (a Ack) String() string { return [...]string{"all", "two", "majority", "mas
 
 // durable tells whether what is acknowledged or shown survives the death of one machine.
 func (a Ack) durable() bool { return a != AckMaster }
+
+// all tells that all of the SyncStateSet have to have it.
+func (a Ack) all() bool { return a != AckMaster }
+
+// least is how many replicas must be in the SyncStateSet (minInSyncReplicas).
+func (a Ack) least(brokers int) int {
+	switch a {
+	case AckTwo:
+		return 2
+	case AckMajority:
+		return brokers/2 + 1
+	}
+	return 1
+}
+
+// maxBehindMillis is haMaxTimeSlaveNotCatchup.
+func (a Ack) maxBehindMillis() int64 {
+	if a == AckMajority {
+		return 1000
+	}
+	return 15000
+}
 
 // Config of a run.
 type Config struct {

@@ -373,15 +373,23 @@ func (l *CommitLog) Follow() {
 	l.confirm = min(l.confirm, l.whole)
 }
 
-// Lead makes it a master's: what is not whole is cut.
+// CutTail cuts what is not whole, and tells where the log ends.
+func (l *CommitLog) CutTail() (store.PhyOffset, error) {
+	if l.whole < l.MaxPhyOffset() {
+		if err := l.TruncateLog(l.whole); err != nil {
+			return 0, err
+		}
+	}
+	return l.whole, nil
+}
+
+// Lead makes it a master's.
 func (l *CommitLog) Lead() error {
 	if !l.following {
 		return nil
 	}
-	if l.whole < l.MaxPhyOffset() {
-		if err := l.TruncateLog(l.whole); err != nil {
-			return err
-		}
+	if _, err := l.CutTail(); err != nil {
+		return err
 	}
 	l.following, l.confirm = false, 1<<62
 	return nil

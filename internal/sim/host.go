@@ -181,9 +181,9 @@ func (h *Host) PowerOff() {
 
 func (h *Host) powerGone() {
 	h.w.Tracef("%s loses its power", h.Name)
-	before := h.FS
-	if h.proc != nil {
-		h.proc.Kill()
+	was := h.proc
+	if was != nil {
+		was.Kill()
 	}
 	h.proc, h.FS, h.image, h.dieIn, h.off = nil, h.image, nil, 0, true
 	for _, c := range h.conns {
@@ -191,7 +191,7 @@ func (h *Host) powerGone() {
 	}
 	h.conns = nil
 	h.life++
-	h.w.Check.powerLost(h, before)
+	h.w.Check.powerLost(was)
 }
 
 // Freeze stops the process for d: nothing is read, no timer fires, and the other side notices nothing but silence.
