@@ -54,7 +54,7 @@ func TestActingMaster(t *testing.T) {
 	}
 	m.awaitCopy(s)
 	s.eventually(func() bool {
-		s.replica.sync.SyncAll(t.Context())
+		s.replica.sync.Load().SyncAll(t.Context())
 		return !s.replica.isolated.Load() && s.topics.Get("T") != nil && m.replica.alive.Load() == 2
 	})
 	require.False(t, s.replica.acting.Load())

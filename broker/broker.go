@@ -56,6 +56,8 @@ type Options struct {
 	// ListenHA says where.
 	Listen   []string
 	ListenHA string
+	// ListenOn makes the listener for slaves; nil = TCP.
+	ListenOn func(addr string) (net.Listener, error)
 }
 
 // settings is the configuration that requests look at.
@@ -175,11 +177,14 @@ func (b *Broker) makeManagers() (err error) {
 	if err := b.makeTables(configDir, levels); err != nil {
 		return err
 	}
+	b.replica.crashed = b.crashed()
 	if b.store, err = store.Open(b.storeOptions(levels)); err != nil {
 		return err
 	}
 	b.busy = b.store.PageCacheBusy
-	b.makeReplica()
+	if err := b.makeReplica(); err != nil {
+		return errors.Join(err, b.store.Close())
+	}
 	s, err := b.makeServices()
 	if err != nil {
 		return errors.Join(err, b.store.Close())
@@ -395,6 +400,7 @@ func (b *Broker) Close(ctx context.Context) (err error) {
 		if b.engine != nil {
 			b.engine.StopAccepting()
 		}
+		b.closeSwitching()
 		b.registrar.close(ctx)
 		close(b.stop)
 		deadline := b.clock.Now().Add(drainTimeout)

@@ -31,8 +31,21 @@ func (b *Broker) makeDuplicates() {
 		MaxBytes: own.DuplicateWindowMaxBytes, Topics: topics})
 }
 
-// startDuplicates fills the windows from the log; no send has come yet.
+// startDuplicates fills the windows from the log, unless the controllers say first whose it is.
 func (b *Broker) startDuplicates() {
+	if b.duplicates == nil {
+		return
+	}
+	if b.replica.switching == nil {
+		b.fillDuplicates()
+	}
+	b.every(duplicateSweep, func() {
+		b.duplicates.Sweep(b.clock.Millis(), func(name string) bool { return b.topics.Get(name) != nil })
+	})
+}
+
+// fillDuplicates fills the windows from the log; no send has come yet.
+func (b *Broker) fillDuplicates() {
 	if b.duplicates == nil {
 		return
 	}
@@ -46,9 +59,6 @@ func (b *Broker) startDuplicates() {
 	case r.Cut:
 		b.log.Warn("duplicate windows are not complete: they go too far back in the log")
 	}
-	b.every(duplicateSweep, func() {
-		b.duplicates.Sweep(b.clock.Millis(), func(name string) bool { return b.topics.Get(name) != nil })
-	})
 }
 
 // Duplicates are the windows of duplicate suppression, nil when it is off.

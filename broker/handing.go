@@ -67,7 +67,7 @@ func (p *HandoverProcessor) Process(r *rpc.Request) {
 	if h.Prepare {
 		ctx, cancel := context.WithTimeout(b.registrar.ctx, routeTimeout)
 		defer cancel()
-		if !b.isSlave() || b.replica.sync == nil || !b.replica.sync.SyncAll(ctx) {
+		if !b.isSlave() || !b.syncTables(ctx, syncAll) {
 			r.ReplyError(codec.RespSystemError, "this broker is no slave, or its master's tables cannot be copied: see its log")
 			return
 		}

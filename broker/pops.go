@@ -107,7 +107,13 @@ func (b *Broker) startPop() {
 	if b.svc().timer == nil {
 		return
 	}
-	b.pop.Start(b.replica.client != nil)
+	if s := b.replica.switching; s != nil {
+		if s.ordered {
+			return // it sees by itself that the role is another one
+		}
+		s.ordered = true
+	}
+	b.pop.Start(b.replica.client != nil || b.replica.sync.Load() != nil)
 	b.every(millis(b.cfg.broker.FlushConsumerOffsetInterval), func() {
 		if err := b.pop.SaveOrder(); err != nil {
 			b.log.Error("orderly pops not written", "error", err)

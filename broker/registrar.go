@@ -139,7 +139,7 @@ func (r *registrar) register(ctx context.Context, addr string, data []byte, whol
 	heartbeat := int64(0)
 	acting := c.EnableSlaveActingMaster
 	h := codec.RegisterBrokerRequestHeader{BrokerName: c.BrokerName, BrokerAddr: r.b.advertised.Text,
-		ClusterName: c.BrokerClusterName, HAServerAddr: r.b.advertisedHA.Text, BrokerID: c.BrokerId,
+		ClusterName: c.BrokerClusterName, HAServerAddr: r.b.advertisedHA.Text, BrokerID: r.b.brokerID(),
 		EnableActingMaster: &acting, BodyCRC32: int32(crc32.ChecksumIEEE(data) & math.MaxInt32)}
 	if acting {
 		heartbeat = c.BrokerNotActiveTimeoutMillis
@@ -196,7 +196,7 @@ func (r *registrar) close(ctx context.Context) {
 			c := r.b.cfg.broker
 			req := codec.NewRequest(codec.ReqUnregisterBroker)
 			codec.EncodeHeader(req, &codec.UnregisterBrokerRequestHeader{BrokerName: c.BrokerName,
-				BrokerAddr: r.b.advertised.Text, ClusterName: c.BrokerClusterName, BrokerID: c.BrokerId})
+				BrokerAddr: r.b.advertised.Text, ClusterName: c.BrokerClusterName, BrokerID: r.b.brokerID()})
 			if _, err := r.client.Do(ctx, addr, req); err != nil {
 				r.log.Warn("not unregistered", "namesrv", addr, "error", err)
 			}

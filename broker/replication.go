@@ -21,10 +21,13 @@ import (
 // replica is the broker's part in its group: the master's side of replication, and on a slave the connection to the master
 // (package ha). See docs/ha.md.
 type replica struct {
-	service *ha.HAService
-	client  *ha.HAClient // nil on a master
-	sync    *slave.SlaveSynchronize
-	wake    chan struct{} // the master changed: its tables are copied at once
+	service   *ha.HAService
+	client    *ha.HAClient // nil on a master
+	switching *switching   // instead of the two in controller mode, else nil
+	sync      atomic.Pointer[slave.SlaveSynchronize]
+	wake      chan struct{} // the master changed: its tables are copied at once
+	crashed   bool          // the process before did not stop in order
+	haAddr    net.Addr      // where slaves connect, nil = nobody listens
 	// promised tells that answers may have to wait for slaves (SYNC_MASTER).
 	promised bool
 	live     atomic.Pointer[liveSettings]
@@ -51,7 +54,10 @@ type liveSettings struct {
 func (b *Broker) isSlave() bool { return b.store.Following() }
 
 // makeReplica decides the role. The store is open and not started.
-func (b *Broker) makeReplica() {
+func (b *Broker) makeReplica() error {
+	if b.cfg.broker.EnableControllerMode {
+		return b.makeSwitching()
+	}
 	role := b.cfg.store.BrokerRole
 	b.replica.service = ha.NewHAService(ha.Options{Log: b.store, Clock: b.clock, Slog: b.o.Log.With("part", "ha"),
 		Live: b.haLive})
@@ -66,6 +72,7 @@ func (b *Broker) makeReplica() {
 		b.replica.promised = true
 		b.store.SetReplicas(b.replica.service)
 	}
+	return nil
 }
 
 // haLive translates Java's keys; the result is kept until one of them changes.
@@ -79,14 +86,21 @@ func (b *Broker) haLive() *ha.Live {
 		HeartbeatInterval: millis(c.HaSendHeartbeatInterval), HousekeepingInterval: millis(c.HaHousekeepingInterval),
 		TransferBatchBytes: c.HaTransferBatchSize, MaxGapNotInSync: int64(c.HaMaxGapNotInSync),
 		SlaveTimeout: millis(c.SlaveTimeout), InSyncReplicas: c.InSyncReplicas, MinInSyncReplicas: c.MinInSyncReplicas,
-		AutoInSync: c.EnableAutoInSyncReplicas, Refuse: bc.EnableSlaveActingMaster, AliveReplicas: int(alive)}}
+		AutoInSync: c.EnableAutoInSyncReplicas, Refuse: bc.EnableSlaveActingMaster, AliveReplicas: int(alive),
+		AllAckInSyncStateSet: c.AllAckInSyncStateSet, MaxTimeSlaveNotCatchup: millis(c.HaMaxTimeSlaveNotCatchup),
+		SyncFromLastFile: c.SyncFromLastFile, AsyncLearner: c.AsyncLearner}}
 	if c.HaFlowControlEnable {
 		l.MaxBytesInSecond = c.MaxHaTransferByteInSecond
 	}
-	if c.BrokerRole == config.SyncMaster {
+	switch {
+	case bc.EnableControllerMode: // the role is SYNC_MASTER when it is a master's
+		l.Rule, l.Refuse = ha.InSyncReplicas, true
+		if own.HaAckRule == ackMajority {
+			quorum(&l.Live, c)
+		}
+	case c.BrokerRole == config.SyncMaster:
 		l.Rule = ha.OneSlave
-		if own.HaAckRule == "java5" || own.HaAckRule == "auto" && (c.InSyncReplicas > 1 || bc.EnableSlaveActingMaster ||
-			bc.EnableControllerMode) {
+		if own.HaAckRule == "java5" || own.HaAckRule == "auto" && (c.InSyncReplicas > 1 || bc.EnableSlaveActingMaster) {
 			l.Rule = ha.InSyncReplicas
 		}
 	}
@@ -103,11 +117,20 @@ func (b *Broker) listenHA() error {
 		}
 		addr = net.JoinHostPort(b.o.Config.Server().BindAddress, strconv.Itoa(b.cfg.store.HaListenPort))
 	}
-	l, err := net.Listen("tcp", addr)
+	listen := b.o.ListenOn
+	if listen == nil {
+		listen = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+	}
+	l, err := listen(addr)
 	if err != nil {
 		return fmt.Errorf("broker: haListenPort %d: %w", b.cfg.store.HaListenPort, err)
 	}
-	b.replica.service.Start(l)
+	b.replica.haAddr = l.Addr()
+	if s := b.replica.switching; s != nil {
+		s.ha.Start(l)
+	} else {
+		b.replica.service.Start(l)
+	}
 	if b.o.ListenHA == "" {
 		return nil
 	}
@@ -122,14 +145,16 @@ func (b *Broker) listenHA() error {
 
 // startReplica begins to follow the master.
 func (b *Broker) startReplica() {
+	if b.replica.switching != nil {
+		b.startSwitching()
+		return
+	}
 	b.startMembers()
 	if b.replica.client == nil {
 		return
 	}
 	b.replica.client.Start()
-	b.replica.sync = slave.New(slave.Options{Client: b.registrar.client, Log: b.o.Log.With("part", "slave"),
-		Master: b.master, Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Schedule: b.svc().schedule, Modes: b.modes,
-		Timer: b.svc().timer, Acting: b.replica.acting.Load})
+	b.replica.sync.Store(b.newSynchronize())
 	b.tasks.Add(1)
 	go b.synchronize()
 }
@@ -151,20 +176,46 @@ func (b *Broker) synchronize() {
 		case <-b.stop:
 			return
 		case <-b.replica.wake:
-			b.replica.sync.SyncAll(ctx)
+			b.syncTables(ctx, syncAll)
 		case <-all.C():
-			b.replica.sync.SyncAll(ctx)
+			b.syncTables(ctx, syncAll)
 		case <-timers.C():
-			if addr := b.o.Config.Store().HaMasterAddress; addr != "" {
+			if addr := b.o.Config.Store().HaMasterAddress; addr != "" && b.replica.client != nil {
 				b.replica.client.SetMaster(addr) // it may have been set meanwhile
 			}
-			b.replica.sync.SyncTimer(ctx)
+			b.syncTables(ctx, syncTimer)
 		}
 	}
 }
 
+func syncAll(ctx context.Context, s *slave.SlaveSynchronize) bool { return s.SyncAll(ctx) }
+
+func syncTimer(ctx context.Context, s *slave.SlaveSynchronize) bool {
+	s.SyncTimer(ctx)
+	return true
+}
+
+// wakeSync has the master's tables copied at once.
+func (b *Broker) wakeSync() {
+	select {
+	case b.replica.wake <- struct{}{}:
+	default:
+	}
+}
+
+// linked tells that this slave is connected to its master and follows it.
+func (b *Broker) linked() bool {
+	if s := b.replica.switching; s != nil {
+		return s.ha.State() == ha.ClientTransfer
+	}
+	return b.replica.client != nil && b.replica.client.State() == ha.ClientTransfer
+}
+
 // closeReplica ends the replication, when nobody waits for copies any more.
 func (b *Broker) closeReplica() error {
+	if s := b.replica.switching; s != nil {
+		return s.ha.Close()
+	}
 	if b.replica.client != nil {
 		b.replica.client.Close()
 	}
@@ -215,6 +266,12 @@ func (b *Broker) master() string {
 // masterFound is told by each registration who the master is (Java BrokerController.handleRegisterBrokerResult); both are
 // empty while there is none.
 func (b *Broker) masterFound(masterAddr, haAddr string) {
+	if s := b.replica.switching; s != nil { // the controllers say who it is
+		if haAddr != "" && masterAddr == b.master() && b.isSlave() {
+			s.ha.SetMaster(haAddr)
+		}
+		return
+	}
 	if b.replica.client == nil || masterAddr == b.advertised.Text {
 		return
 	}
@@ -224,10 +281,7 @@ func (b *Broker) masterFound(masterAddr, haAddr string) {
 	b.replica.mu.Unlock()
 	if changed {
 		b.log.Info("master changed", "to", masterAddr, "haServerAddr", haAddr)
-		select {
-		case b.replica.wake <- struct{}{}:
-		default:
-		}
+		b.wakeSync()
 	}
 	if b.o.Config.Store().HaMasterAddress == "" && haAddr != "" {
 		b.replica.client.SetMaster(haAddr)
@@ -241,14 +295,15 @@ var errNoMaster = fmt.Errorf("%w: the master of this slave is unknown", client.E
 func (b *Broker) HAInfo() *body.HARuntimeInfo {
 	info := &body.HARuntimeInfo{HAConnectionInfo: []*body.HAConnectionRuntimeInfo{}, Master: !b.isSlave(),
 		HAClientRuntimeInfo: &body.HAClientRuntimeInfo{}}
-	if c := b.replica.client; c != nil && b.isSlave() {
-		s := c.Status()
+	if b.isSlave() {
+		s := b.clientStatus()
 		info.HAClientRuntimeInfo = &body.HAClientRuntimeInfo{Activated: s.Activated, LastReadTimestamp: s.LastRead,
-			LastWriteTimestamp: s.LastWrite, MasterAddr: s.Master, MaxOffset: s.Max, TransferredByteInSecond: s.BytesPerSecond}
+			LastWriteTimestamp: s.LastWrite, MasterAddr: s.Master, MaxOffset: s.Max,
+			MasterFlushOffset: b.store.MasterFlushedOffset(), TransferredByteInSecond: s.BytesPerSecond}
 		return info
 	}
 	info.MasterCommitLogMaxOffset = b.store.MaxPhyOffset()
-	for _, s := range b.replica.service.Slaves() {
+	for _, s := range b.slaves() {
 		if s.InSync {
 			info.InSyncSlaveNums++
 		}
@@ -258,8 +313,27 @@ func (b *Broker) HAInfo() *body.HARuntimeInfo {
 	return info
 }
 
-// HA is the master's side of replication, for tools that live in the same process.
+// slaves are those that are connected.
+func (b *Broker) slaves() []ha.SlaveStatus {
+	if s := b.replica.switching; s != nil {
+		return s.ha.Slaves()
+	}
+	return b.replica.service.Slaves()
+}
+
+// clientStatus is the state of a slave's connection to its master.
+func (b *Broker) clientStatus() ha.ClientStatus {
+	switch s := b.replica.switching; {
+	case s != nil:
+		return s.ha.Status()
+	case b.replica.client != nil:
+		return b.replica.client.Status()
+	}
+	return ha.ClientStatus{}
+}
+
+// HA is the master's side of replication, for tools that live in the same process; nil in controller mode.
 func (b *Broker) HA() *ha.HAService { return b.replica.service }
 
 // HAAddr is where slaves connect, nil if nobody listens.
-func (b *Broker) HAAddr() net.Addr { return b.replica.service.Addr() }
+func (b *Broker) HAAddr() net.Addr { return b.replica.haAddr }

@@ -98,7 +98,7 @@ func TestSlaveTables(t *testing.T) {
 	m.createGroup("G", func(g *body.SubscriptionGroupConfig) { g.RetryMaxTimes = 3 })
 	m.commit("G", "T", 0, 10)
 	s := startSlaveOf(t, m, "")
-	sync := func() { s.replica.sync.SyncAll(t.Context()) }
+	sync := func() { s.replica.sync.Load().SyncAll(t.Context()) }
 	offset := func(b *testBroker) codec.QueueOffset { at, _ := b.offsets.Query("G", "T", 0); return at }
 	m.awaitCopy(s)
 	s.eventually(func() bool { return s.topics.Get("T") != nil && offset(s) == 10 && s.groups.Get("G") != nil })

@@ -149,6 +149,7 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 		codec.ReqGetBrokerRuntimeInfo, codec.ReqGetAllConsumerOffset, codec.ReqGetAllDelayOffset)
 	route(&StaticTopicProcessor{b}, p.admin, codec.ReqUpdateAndCreateStaticTopic)
 	route(&ConfigProcessor{b}, p.admin, codec.ReqGetBrokerConfig)
+	route(&ReplicasProcessor{b}, p.admin, codec.ReqNotifyBrokerRoleChanged, codec.ReqGetBrokerEpochCache)
 	route(&HAProcessor{b}, p.admin, codec.ReqGetBrokerHAStatus)
 	route(&MemberProcessor{b}, p.admin, codec.ReqNotifyMinBrokerIDChange, codec.ReqExchangeBrokerHAInfo,
 		codec.ReqResetMasterFlushOffset)

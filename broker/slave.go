@@ -3,7 +3,6 @@ package broker
 import (
 	"skylark/codec"
 	"skylark/config"
-	"skylark/ha"
 	"skylark/reactor/rpc"
 	"skylark/store"
 )
@@ -31,7 +30,7 @@ func (b *Broker) guardSlave(r *rpc.Request) *codec.Command {
 // toMaster tells that the consumer has caught up and the master is there: it shall read from that one again. Java redirects
 // also while the master is gone, and its consumers ask without a pause then.
 func (q *pull) toMaster() bool {
-	return !q.res.SuggestSlave && q.b.replica.client != nil && q.b.replica.client.State() == ha.ClientTransfer
+	return !q.res.SuggestSlave && q.b.linked()
 }
 
 // onSlave is the code of a pull on a slave (Java PullMessageProcessor.composeResponseHeader, DefaultMessageStore

@@ -76,6 +76,18 @@ func (ws *Windows) make(topic string) *Window {
 	return w
 }
 
+// Clear forgets everything: the log is not the one any more in which the messages were. nil has nothing to forget. A send
+// that has claimed an id settles it where nobody looks.
+func (ws *Windows) Clear() {
+	if ws == nil {
+		return
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.table.Store(&map[string]*Window{})
+	ws.free.Store(ws.total)
+}
+
 // take takes places for messages of what is free.
 func (ws *Windows) take(n int) bool {
 	if ws.free.Add(-int64(n)) >= 0 {

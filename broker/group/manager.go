@@ -227,6 +227,15 @@ func (m *Manager) wrap(st *state, v body.DataVersion) body.SubscriptionGroupWrap
 	return w
 }
 
+// NextState bumps the version for the time of another master: epoch is what the controllers count. Versions of this time are
+// newer than all of the time before.
+func (m *Manager) NextState(epoch int32) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.version.StateVersion = max(m.version.StateVersion, int64(epoch))
+	return m.publish(m.state.Load())
+}
+
 // publish writes a state and then puts it in force; mu is held.
 func (m *Manager) publish(st *state) error {
 	next := m.version.Next(m.o.Clock.Millis(), m.version.StateVersion)

@@ -458,6 +458,15 @@ func (m *Manager) wrap() body.ConsumerOffsetSerializeWrapper {
 	return w
 }
 
+// NextState bumps the version for the time of another master: epoch is what the controllers count. Versions of this time are
+// newer than all of the time before. The next Persist writes it.
+func (m *Manager) NextState(epoch int32) {
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	m.version = m.version.Next(m.o.Clock.Millis(), max(m.version.StateVersion, int64(epoch)))
+	m.commits.Add(1)
+}
+
 // Persist writes consumerOffset.json if something changed since the last time.
 func (m *Manager) Persist() error {
 	m.saving.Lock()

@@ -125,6 +125,7 @@ type Manager struct {
 	// unknown: whether the controllers have taken the last ALTER_SYNC_STATE_SET is to be found out, by a request after this
 	// one. 0: it is known.
 	unknown uint64
+	doubted bool // … and was not known of one of this set epoch
 	// wanted is the SyncStateSet that the master wants, nil = what it has.
 	wanted    []int64
 	nextAlter time.Time
@@ -365,7 +366,7 @@ func (m *Manager) RoleDone(now time.Time, err error) {
 func (m *Manager) began() {
 	set := m.target.Epoch == m.taken.Epoch && m.target.SyncStateSetEpoch > m.taken.SyncStateSetEpoch
 	m.role = m.taken
-	m.wanted, m.unknown = nil, 0
+	m.wanted, m.unknown, m.doubted = nil, 0, false
 	m.heard, m.fenced = m.now, false
 	if m.stage != StageRunning {
 		m.stage = StageRunning
@@ -386,6 +387,7 @@ func (m *Manager) began() {
 
 // told has the replication know the SyncStateSet.
 func (m *Manager) told() {
+	m.doubted = false
 	m.out.Set = &View{Master: m.role.MasterID, Epoch: m.role.Epoch, SyncStateSet: slices.Clone(m.role.SyncStateSet),
 		SyncStateSetEpoch: m.role.SyncStateSetEpoch}
 }

@@ -154,7 +154,7 @@ func (m *Manager) altered(a *Answer) {
 		}
 	case codec.RespControllerBrokerNotAlive, codec.RespControllerInvalidReplicas:
 		m.wanted = nil // the replication will want it again if it still does
-		m.out.Refused = true
+		m.out.Refused = !m.doubted
 	default: // another master, another epoch, another set: what we know is old
 		m.findOut()
 	}
@@ -162,7 +162,7 @@ func (m *Manager) altered(a *Answer) {
 
 // findOut asks what the controllers have.
 func (m *Manager) findOut() {
-	m.unknown = max(m.ids, 1)
+	m.unknown, m.doubted = max(m.ids, 1), true
 	m.nextInfo = m.now
 }
 

@@ -36,6 +36,15 @@ func (s *ScheduleMessageService) Follow(text []byte) error {
 	return s.save(s.snapshot().table, known)
 }
 
+// NextState bumps the version for the time of another master: epoch is what the controllers count. Versions of this time are
+// newer than all of the time before. It is called before Start.
+func (s *ScheduleMessageService) NextState(epoch int32) error {
+	s.versionMu.Lock()
+	next := s.version.Next(s.o.Clock.Millis(), max(s.version.StateVersion, int64(epoch)))
+	s.versionMu.Unlock()
+	return s.save(s.snapshot().table, next)
+}
+
 // Version is that of the offsets.
 func (s *ScheduleMessageService) Version() body.DataVersion {
 	s.versionMu.Lock()

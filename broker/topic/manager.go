@@ -257,6 +257,15 @@ func (m *Manager) NextVersion() error {
 	return m.publish(*m.table.Load())
 }
 
+// NextState bumps the version for the time of another master: epoch is what the controllers count. Versions of this time are
+// newer than all of the time before.
+func (m *Manager) NextState(epoch int32) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.version.StateVersion = max(m.version.StateVersion, int64(epoch))
+	return m.publish(*m.table.Load())
+}
+
 // Wrapper is the table for registration and GET_ALL_TOPIC_CONFIG.
 func (m *Manager) Wrapper() body.TopicConfigAndMappingSerializeWrapper {
 	m.mu.Lock()
