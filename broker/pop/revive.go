@@ -25,6 +25,8 @@ const (
 	ackLag = 2000
 	// sweepInterval is how often idle queues and leftovers are looked for.
 	sweepInterval = time.Minute
+	// catchUpWait is how long after a start the timer may have overdue records; nothing is judged until they are read.
+	catchUpWait = time.Minute
 	// lostAfter is how long after its time a check point may come out before its entry in the ledger is given up, in ms.
 	lostAfter = 10 * 60 * 1000
 )
@@ -46,6 +48,9 @@ type ReviveService struct {
 	follows bool
 	swept   time.Time
 	turned  time.Time
+	since   time.Time // of begin
+	// caughtUp: what was overdue at the start has been read, acks no longer come later than records that are due later.
+	caughtUp bool
 
 	mu     sync.Mutex
 	behind int64 // ms, of the oldest check point that is over
@@ -91,7 +96,8 @@ func (r *ReviveService) begin() {
 		}
 		r.queues = append(r.queues, q)
 	}
-	r.swept, r.turned = s.o.Clock.Now(), s.o.Clock.Now()
+	r.swept, r.turned, r.since = s.o.Clock.Now(), s.o.Clock.Now(), s.o.Clock.Now()
+	r.caughtUp = false
 }
 
 func (r *ReviveService) close() {
@@ -136,9 +142,12 @@ func (r *ReviveService) turn() {
 	if now.Sub(r.turned) >= s.o.Settings().ReviveInterval {
 		r.turned = now
 		behind := int64(0)
+		idle, all := s.o.TimerIdle(), true // before the queues are read
 		for i := range r.queues {
-			behind = max(behind, r.reviveQueue(&r.queues[i]))
+			b, tail := r.reviveQueue(&r.queues[i])
+			behind, all = max(behind, b), all && tail
 		}
+		r.caughtUp = r.caughtUp || idle && all || now.Sub(r.since) >= catchUpWait
 		r.mu.Lock()
 		r.behind = behind
 		r.mu.Unlock()
@@ -176,9 +185,9 @@ func (s *Service) Behind() time.Duration {
 	return time.Duration(s.revive.behind) * time.Millisecond
 }
 
-// reviveQueue does one round and tells how far behind it is, in ms.
-func (r *ReviveService) reviveQueue(q *reviveQueue) (behind int64) {
-	tail := r.read(q)
+// reviveQueue does one round and tells how far behind it is, in ms, and whether it has read all there is.
+func (r *ReviveService) reviveQueue(q *reviveQueue) (behind int64, tail bool) {
+	tail = r.read(q)
 	now := r.s.o.Clock.Millis()
 	idle := tail && r.s.o.TimerIdle()
 	first := true // all before are done with
@@ -196,7 +205,7 @@ func (r *ReviveService) reviveQueue(q *reviveQueue) (behind int64) {
 		}
 	}
 	r.commit(q)
-	return behind
+	return behind, tail
 }
 
 // read takes what is new in a revive queue; tail tells that it has seen all of it.
@@ -292,7 +301,7 @@ func (r *ReviveService) judge(q *reviveQueue, c *reviving, now int64, idle bool)
 		c.acked |= bits
 	} else if c.acked != c.ck.all() {
 		reviveTime := c.ck.PopTime + c.ck.Invisible
-		if q.endTime-reviveTime <= ackLag && !(idle && now-reviveTime > ackLag+checkPointAhead) {
+		if !r.caughtUp || q.endTime-reviveTime <= ackLag && !(idle && now-reviveTime > ackLag+checkPointAhead) {
 			return // more acks may come
 		}
 	}
