@@ -32,6 +32,23 @@ func (b *Broker) makeHanding() {
 		ForwardTime: func() time.Duration { return millis(b.o.Config.Own().HandoverForwardMillis) }})
 }
 
+// passOn holds what clients ask while this master becomes a slave; the function passes that, and what comes later, on to the
+// new master, as after a hand-over. "": there is none yet, and clients are refused.
+func (b *Broker) passOn(to string) func() {
+	gate := b.handing.gate
+	if gate.On() { // it is a hand-over
+		return func() {}
+	}
+	gate.Hold()
+	return func() {
+		if to == "" || !b.isSlave() {
+			gate.Release()
+			return
+		}
+		gate.Forward(to, millis(b.o.Config.Own().HandoverForwardMillis))
+	}
+}
+
 // controllerAddrs are the controllers of a broker in controller mode.
 func (b *Broker) controllerAddrs() (addrs []string) {
 	c := b.cfg.broker

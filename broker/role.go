@@ -18,9 +18,9 @@ import (
 	"skylark/ha"
 )
 
-// switching is what a broker in controller mode has (enableControllerMode; Java ReplicasManager with AutoSwitchHAService): its
-// role is what the controllers say, and changes while it runs. Until it has the first one it is a slave of nobody, and in no
-// route. See package replicas and docs/ha.md.
+// switching is what a broker in controller mode has (enableControllerMode; Java ReplicasManager with AutoSwitchHAService):
+// its role is what the controllers say, and changes while it runs. Until it has the first one it is a slave of nobody,
+// and in no route. See package replicas and docs/ha.md.
 type switching struct {
 	ha       *ha.AutoSwitchHAService
 	manager  atomic.Pointer[replicas.Service] // nil before Start
@@ -238,6 +238,9 @@ func (b *Broker) nextState(epoch int32) error {
 func (b *Broker) follow(ctx context.Context, id int64, r *replicas.Role) error {
 	s := b.replica.switching
 	s.stopSearch()
+	if s.leads {
+		defer b.passOn(r.MasterAddress)()
+	}
 	if err := s.ha.BecomeSlave(ctx, id, r.Epoch); err != nil {
 		return err
 	}
