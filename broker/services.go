@@ -10,9 +10,9 @@ import (
 	"skylark/store/timer"
 )
 
-// services are the special services of a master that remember where they are in its log: delayed messages, transactions, timed
-// messages. With another role the log may be another one, so they are made anew then (controller mode); they are loaded, and
-// started on a master.
+// services are the special services of a master that remember where they are in its log: delayed messages, transactions,
+// timed messages. With another role the log may be another one, so they are made anew then (controller mode); they are
+// loaded, and started on a master.
 type services struct {
 	schedule     *schedule.ScheduleMessageService
 	transactions *transaction.TransactionalMessageService
@@ -68,8 +68,8 @@ func (s *services) saveTimer() error {
 	return s.timer.Save()
 }
 
-// renewServices puts services in force that know nothing of the log of before: the master is another broker, and says how far
-// it is. The old ones have ended when it returns; what they wrote to the log and did not tell the others is lost with it.
+// renewServices puts services in force that know nothing of the log of before: the master is another broker, and says how
+// far it is. The old ones have ended when it returns.
 func (b *Broker) renewServices() error {
 	old := b.svc()
 	old.close()

@@ -61,7 +61,7 @@ const (
 )
 
 func newSite(t *testing.T, brokers int, more string) *site {
-	s := &site{t: t, net: mem.NewNetwork(), more: more, log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})), disk: vfs.NewMem()}
+	s := &site{t: t, net: mem.NewNetwork(), more: more, log: slog.New(slog.NewTextHandler(t.Output(), nil)), disk: vfs.NewMem()}
 	s.client = client.New(client.Options{Dialer: s.dialer(0), Log: s.log})
 	s.net.SetHook(s.fate)
 	s.startNames()
