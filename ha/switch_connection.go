@@ -252,10 +252,11 @@ func (c *switchConnection) handshake(nowMillis int64, end store.PhyOffset) (sent
 func (c *switchConnection) gather(from store.PhyOffset, budget, frame int, confirm store.PhyOffset) (n int) {
 	for n < budget && c.out.room() {
 		at := from + store.PhyOffset(n)
-		seg, ok := c.s.o.Log.ReadLog(at, c.link.Limit(at, min(frame, budget-n)))
+		seg, ok := c.s.o.Log.ReadLog(at, min(frame, budget-n))
 		if !ok {
 			break
 		}
+		seg.Bytes = seg.Bytes[:c.link.Limit(at, len(seg.Bytes))] // an epoch that begins from here on begins behind them
 		c.out.wrote(c.link.AppendHead(c.out.space(), at, len(seg.Bytes), confirm))
 		c.out.body(seg)
 		n += len(seg.Bytes)

@@ -63,19 +63,21 @@ func (l *SwitchLink) Received(b []byte, nowMillis int64, log LogEnds) error {
 	for len(b) > 0 {
 		n := copy(l.in[l.inN:l.need()], b)
 		b = b[n:]
-		if l.inN += n; l.inN < l.need() {
+		l.inN += n
+		if l.inN < 4 {
 			return nil
 		}
+		state := binary.BigEndian.Uint32(l.in[:])
+		if state != stateHandshake && state != stateTransfer {
+			return fmt.Errorf("%w: frame of state %d", errStranger, state)
+		}
+		if l.inN < l.need() {
+			continue
+		}
 		var err error
-		switch state := binary.BigEndian.Uint32(l.in[:]); {
-		case l.inN == 4:
-			if state != stateHandshake && state != stateTransfer {
-				return fmt.Errorf("%w: frame of state %d", errStranger, state)
-			}
-			continue // the rest of it
-		case state == stateHandshake:
+		if state == stateHandshake {
 			err = l.handshake(parseSlaveHandshake(l.in[:]))
-		default:
+		} else {
 			err = l.report(store.PhyOffset(binary.BigEndian.Uint64(l.in[4:])), log)
 		}
 		l.inN = 0

@@ -162,6 +162,7 @@ type logWalker struct {
 	// written is the end of the log when this process began to write: what lies before may have to come from the disk.
 	written PhyOffset
 	warmTo  PhyOffset // looked at for being in memory
+	needs   PhyOffset // end of a record at at that the end of a walk has cut, see cuts
 }
 
 const (
@@ -221,6 +222,20 @@ func (w *logWalker) enter() bool {
 	}
 }
 
+// cuts tells that a walk to limit would end within the record at pos, and notes where that record ends: what is confirmed
+// by others ends anywhere (ConfirmTo). wrote is the end of what can be read.
+func (w *logWalker) cuts(pos, limit, wrote int64) bool {
+	if wrote-pos < codec.BlankRecordBytes {
+		return false
+	}
+	size, _ := codec.RecordSize(w.mf.data()[pos:wrote])
+	if size <= 0 || int64(size) > wrote-pos || pos+int64(size) <= limit {
+		return false
+	}
+	w.needs = w.at + PhyOffset(size)
+	return true
+}
+
 // next reads the record at w.at into d, but for the tagsCode, and moves on; false: everything before end is done. What
 // cannot be a record is an error, and what is in its file by now is left out: there is no way to find the next record.
 func (w *logWalker) next(end PhyOffset, d *dispatchRecord) (bool, error) {
@@ -234,6 +249,9 @@ func (w *logWalker) next(end PhyOffset, d *dispatchRecord) (bool, error) {
 		if w.mf.size-pos < codec.BlankRecordBytes {
 			w.at = fileEnd
 			continue
+		}
+		if wrote := w.mf.readPosition(); limit < wrote && w.cuts(pos, limit, wrote) {
+			return false, nil
 		}
 		w.warm(pos, limit)
 		b := w.mf.data()[pos:limit:limit]

@@ -47,6 +47,7 @@ type reputMessageService struct {
 	wrote func()
 
 	position   atomic.Int64 // every record before it has its entry
+	needs      atomic.Int64 // end of the next record, when what may be shown ended within it
 	dispatched atomic.Int64 // store time of the last record dispatched, ms
 
 	// mu is held for one run, by the service or by an assistant. What follows belongs to its holder.
@@ -96,7 +97,11 @@ func (s *MessageStore) DispatchedWhere() PhyOffset { return s.reput.where() }
 
 // behind is dispatchBehindBytes.
 func (s *reputMessageService) behind() int64 {
-	return max(0, int64(s.cl.confirmOffset())-s.position.Load())
+	end := int64(s.cl.confirmOffset())
+	if end < s.needs.Load() {
+		return 0 // in the middle of a record
+	}
+	return max(0, end-s.position.Load())
 }
 
 func (s *reputMessageService) work() bool { return s.behind() > 0 }
@@ -184,6 +189,7 @@ func (s *reputMessageService) writeEntries(end PhyOffset) error {
 				s.o.Listener.WriteError(err)
 			}
 			if !ok {
+				s.needs.Store(int64(s.walker.needs))
 				break
 			}
 			s.record.setTagsCode(s.o)

@@ -313,6 +313,8 @@ func (s *allocateMappedFileService) rewind(last *mappedFile) {
 // cut takes the dispatch back to p if it was further. The caller holds mu.
 func (s *reputMessageService) cut(p PhyOffset) {
 	s.walker.release()
+	s.walker.needs = 0
+	s.needs.Store(0)
 	s.walker.warmTo = 0
 	if s.walker.at > p || p == 0 {
 		s.walker.at, s.pending = p, false

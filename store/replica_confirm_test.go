@@ -1,0 +1,98 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"skylark/internal/vfs"
+)
+
+// Consumers see exactly the records that are confirmed to their last byte, wherever the bound lies, on master and slave; and
+// a restart shows the rest.
+func TestConfirmToEndsAnywhere(t *testing.T) {
+	f := func(slave bool) {
+		t.Helper()
+		fs := vfs.NewMem()
+		master := openStore(t, testOptions(fs, "/master"))
+		o := testOptions(fs, "/s")
+		s, err := Open(o)
+		require.NoError(t, err)
+		s.Follow()
+		require.NoError(t, s.Start())
+		if !slave {
+			require.NoError(t, s.Lead())
+		}
+		s.ConfirmTo(0)
+		var ends []PhyOffset
+		for range 8 {
+			put := master.Put(testMessage("T", 0, "confirm"))
+			if !slave {
+				put = s.Put(testMessage("T", 0, "confirm"))
+			}
+			require.Equal(t, PutOK, put.Status)
+			ends = append(ends, put.EndOffset)
+		}
+		if slave {
+			seg, ok := master.ReadLog(0, 1<<20)
+			require.True(t, ok)
+			require.NoError(t, s.AppendLog(0, seg.Bytes))
+			seg.Owner.Release()
+		}
+		require.Zero(t, s.MaxOffset("T", 0))
+		whole := 0
+		for p := PhyOffset(0); p <= ends[6]; p++ {
+			s.ConfirmTo(p)
+			for whole < len(ends) && ends[whole] <= p {
+				whole++
+			}
+			if near := whole < len(ends) && p > 0 && (p == ends[whole]-1 || p%29 == 0) || whole > 0 && p == ends[whole-1]; near {
+				s.Dispatch()
+				require.Eventually(t, func() bool { return s.DispatchBehindBytes() == 0 }, testWait, testTick)
+				require.EqualValues(t, whole, s.MaxOffset("T", 0), "confirmed to %d", p)
+			}
+		}
+		require.NoError(t, s.Close())
+		s = openStore(t, o)
+		awaitDispatch(t, s)
+		require.EqualValues(t, 8, s.MaxOffset("T", 0))
+	}
+	f(false)
+	f(true)
+}
+
+// What a slave has of a record that is not whole goes before it becomes master, without a copy of the file.
+func TestCutTail(t *testing.T) {
+	fs := vfs.NewMem()
+	master := openStore(t, testOptions(fs, "/master"))
+	fillStore(t, master, 30, "a")
+	s := followerStore(t, testOptions(fs, "/s"))
+	_, err := master.CutTail()
+	require.ErrorIs(t, err, ErrNotSlave)
+	end := master.MaxPhyOffset()
+	for at := PhyOffset(0); at < end-7; {
+		seg, ok := master.ReadLog(at, int(end-7-at))
+		require.True(t, ok)
+		require.NoError(t, s.AppendLog(at, seg.Bytes))
+		at += PhyOffset(len(seg.Bytes))
+		seg.Owner.Release()
+	}
+	got, err := s.CutTail()
+	require.NoError(t, err)
+	start, err := master.RecordStart(end - 1)
+	require.NoError(t, err)
+	require.Equal(t, start, got)
+	require.Equal(t, start, s.MaxPhyOffset())
+	again, err := s.CutTail()
+	require.NoError(t, err)
+	require.Equal(t, start, again)
+	awaitDispatch(t, s)
+	require.NoError(t, s.Lead())
+	fillStore(t, s, 30, "b")
+	awaitDispatch(t, s)
+	names, err := fs.List("/s")
+	require.NoError(t, err)
+	for _, name := range names {
+		require.NotContains(t, name, divergedDirPrefix)
+	}
+}
