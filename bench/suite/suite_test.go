@@ -309,3 +309,9 @@ func TestKinds(t *testing.T) {
 		}
 	}
 }
+
+func TestParseTargetsWithReplicas(t *testing.T) {
+	list, err := ParseTargets("a=host:1@4+5+6,b=host:2")
+	require.NoError(t, err)
+	require.Equal(t, []Target{{Name: "a", Addr: "host:1", PID: 4, Replicas: []int{5, 6}}, {Name: "b", Addr: "host:2"}}, list)
+}
