@@ -32,7 +32,8 @@ type Key struct {
 type Options struct {
 	// MaxWaits bounds the parked requests in all; Park refuses beyond it. Memory: about 300 bytes each.
 	MaxWaits int
-	// Tick is the resolution of deadlines. No timer runs while nothing is parked.
+	// Tick is the resolution of deadlines, 100 ms by default. With many parked it is longer, see tick. No timer runs while
+	// nothing is parked.
 	Tick  time.Duration
 	Clock clock.Clock
 	// MaxOffset tells the end of a queue: one past its last consumable message.
@@ -60,25 +61,14 @@ type PullRequestHoldService struct {
 
 type shard struct {
 	sync.Mutex
-	waits map[Key][]entry
-	// spare is the array of a list that ran empty: the next queue to be waited on takes it.
-	spare []entry
+	waits map[Key]*line
+	// spare is a line that ran empty: the next queue to be waited on takes it.
+	spare *line
 	// due is no later than the earliest deadline among waits (ms), so that a tick passes over most shards.
 	due int64
 }
 
 const never = 1<<63 - 1
-
-// maxSpare bounds the spare array of a shard.
-const maxSpare = 64
-
-// entry is a parked request. It lives in its list alone, so that parking allocates nothing; id tells it apart.
-type entry struct {
-	id       uint64
-	conn     uint64
-	deadline int64 // ms
-	wait     Wait
-}
 
 // New makes the service.
 func New(o Options) *PullRequestHoldService {
@@ -90,7 +80,7 @@ func New(o Options) *PullRequestHoldService {
 	}
 	s := &PullRequestHoldService{o: o}
 	for i := range s.shard {
-		s.shard[i].waits, s.shard[i].due = map[Key][]entry{}, never
+		s.shard[i].waits, s.shard[i].due = map[Key]*line{}, never
 	}
 	return s
 }
@@ -114,11 +104,7 @@ func (s *PullRequestHoldService) Park(key Key, conn uint64, deadline int64, w Wa
 	want := w.Want() // before anybody can wake w: it may be reused then
 	sh := s.shardOf(key)
 	sh.Lock()
-	list := sh.waits[key]
-	if list == nil {
-		list, sh.spare = sh.spare, nil
-	}
-	sh.waits[key] = append(list, e)
+	sh.line(key).add(e)
 	sh.due = min(sh.due, deadline)
 	sh.Unlock()
 	if s.closed.Load() && s.take(sh, key, e.id) { // Close looks at the table after it has set closed: one of the two sees e
@@ -135,28 +121,13 @@ func (s *PullRequestHoldService) Park(key Key, conn uint64, deadline int64, w Wa
 func (s *PullRequestHoldService) take(sh *shard, key Key, id uint64) bool {
 	sh.Lock()
 	defer sh.Unlock()
-	list := sh.waits[key]
-	for i := range list {
-		if list[i].id == id {
-			sh.set(key, append(list[:i], list[i+1:]...), list)
-			s.parked.Add(-1)
-			return true
-		}
+	l := sh.waits[key]
+	if l == nil || len(l.keep(nil, func(e *entry) bool { return e.id != id })) == 0 {
+		return false
 	}
-	return false
-}
-
-// set stores a shortened list and clears the slots behind it, so that nothing parked is held by the array.
-func (sh *shard) set(k Key, list, old []entry) {
-	clear(old[len(list):])
-	if len(list) == 0 {
-		delete(sh.waits, k)
-		if cap(list) <= maxSpare {
-			sh.spare = list
-		}
-		return
-	}
-	sh.waits[k] = list
+	sh.tidy(key, l)
+	s.parked.Add(-1)
+	return true
 }
 
 // Arrived wakes those who wait for a message of the queue. offset is the message's own; properties may be nil
@@ -168,27 +139,21 @@ func (s *PullRequestHoldService) Arrived(topic string, queueID int32, offset cod
 	}
 	key := Key{topic, queueID}
 	sh := s.shardOf(key)
-	var wakeBuf [8]Wait
-	wake := wakeBuf[:0]
+	var buf [8]entry
 	sh.Lock()
-	list := sh.waits[key]
-	if len(list) == 0 {
+	l := sh.waits[key]
+	if l == nil {
 		sh.Unlock()
 		return
 	}
-	rest := list[:0]
-	for _, e := range list {
-		if offset >= e.wait.Want() && e.wait.Interested(tagsCode, properties) {
-			wake = append(wake, e.wait)
-		} else {
-			rest = append(rest, e)
-		}
-	}
-	sh.set(key, rest, list)
+	wake := l.keep(buf[:0], func(e *entry) bool {
+		return offset < e.wait.Want() || !e.wait.Interested(tagsCode, properties)
+	})
+	sh.tidy(key, l)
 	sh.Unlock()
 	s.parked.Add(-int64(len(wake)))
-	for _, w := range wake {
-		w.Wake()
+	for i := range wake {
+		wake[i].wait.Wake()
 	}
 }
 
@@ -197,7 +162,7 @@ func (s *PullRequestHoldService) Arrived(topic string, queueID int32, offset cod
 func (s *PullRequestHoldService) WakeQueue(key Key) {
 	sh := s.shardOf(key)
 	sh.Lock()
-	list := sh.waits[key]
+	list := sh.waits[key].all()
 	delete(sh.waits, key)
 	sh.Unlock()
 	s.parked.Add(-int64(len(list)))
@@ -218,9 +183,9 @@ func (s *PullRequestHoldService) WakeTopics(topics map[string]bool) {
 	for i := range s.shard {
 		sh := &s.shard[i]
 		sh.Lock()
-		for k, list := range sh.waits {
+		for k, l := range sh.waits {
 			if topics[k.Topic] {
-				woken = append(woken, list...)
+				woken = append(woken, l.all()...)
 				delete(sh.waits, k)
 			}
 		}
@@ -237,14 +202,16 @@ func (s *PullRequestHoldService) Drop(conn uint64) {
 	if s.parked.Load() == 0 {
 		return
 	}
-	s.collect(never, func(_ Key, e *entry) bool { return e.conn == conn })
+	s.collect(never, func(l *line, out []entry) []entry {
+		return l.keep(out, func(e *entry) bool { return e.conn != conn })
+	})
 }
 
 // Parked is the number of requests that wait.
 func (s *PullRequestHoldService) Parked() int { return int(s.parked.Load()) }
 
-// collect takes out what match selects from the shards that have a deadline until now.
-func (s *PullRequestHoldService) collect(now int64, match func(Key, *entry) bool) []entry {
+// collect takes out what pick takes from the lines that have a deadline until now.
+func (s *PullRequestHoldService) collect(now int64, pick func(l *line, out []entry) []entry) []entry {
 	var out []entry
 	for i := range s.shard {
 		sh := &s.shard[i]
@@ -254,25 +221,28 @@ func (s *PullRequestHoldService) collect(now int64, match func(Key, *entry) bool
 			continue
 		}
 		sh.due = never
-		for k, list := range sh.waits {
-			rest := list[:0]
-			for i := range list {
-				e := &list[i]
-				if match(k, e) {
-					out = append(out, *e)
-				} else {
-					rest = append(rest, *e)
-					sh.due = min(sh.due, e.deadline)
-				}
+		for k, l := range sh.waits {
+			if l.due <= now {
+				out = pick(l, out)
 			}
-			if len(rest) != len(list) {
-				sh.set(k, rest, list)
-			}
+			sh.due = min(sh.due, l.due)
+			sh.tidy(k, l)
 		}
 		sh.Unlock()
 	}
 	s.parked.Add(-int64(len(out)))
 	return out
+}
+
+// Deadlines are looked at less often when many wait: one ms for parkedPerMilli of them, up to maxTick. Then more answers
+// leave, and come back as the next requests, in one write and one read of a connection. Java's broker looks every 5 s.
+const (
+	parkedPerMilli = 400
+	maxTick        = 250 * time.Millisecond
+)
+
+func (s *PullRequestHoldService) pause() time.Duration {
+	return max(s.o.Tick, min(maxTick, time.Duration(s.parked.Load()/parkedPerMilli)*time.Millisecond))
 }
 
 // startTimer has the deadlines looked at, as long as something is parked.
@@ -281,13 +251,13 @@ func (s *PullRequestHoldService) startTimer() {
 	defer s.timer.Unlock()
 	if !s.timer.on && !s.timer.closed {
 		s.timer.on = true
-		s.o.Clock.AfterFunc(s.o.Tick, s.tick)
+		s.o.Clock.AfterFunc(s.pause(), s.tick)
 	}
 }
 
 func (s *PullRequestHoldService) tick() {
 	now := s.o.Clock.Millis()
-	s.expire(s.collect(now, func(_ Key, e *entry) bool { return e.deadline <= now }))
+	s.expire(s.collect(now, func(l *line, out []entry) []entry { return l.expire(out, now) }))
 	s.timer.Lock()
 	s.timer.on = false
 	s.timer.Unlock()
@@ -302,7 +272,7 @@ func (s *PullRequestHoldService) Close() {
 	s.timer.Lock()
 	s.timer.closed = true
 	s.timer.Unlock()
-	s.expire(s.collect(never, func(Key, *entry) bool { return true }))
+	s.expire(s.collect(never, func(l *line, out []entry) []entry { return l.expire(out, never) }))
 }
 
 func (s *PullRequestHoldService) expire(list []entry) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"skylark/codec"
+	"skylark/internal/clock"
 )
 
 // BenchmarkParkAndWake is a pull that is parked and the arrival that wakes it, beside others that stay parked.
@@ -47,4 +48,30 @@ func BenchmarkArrivedUnawaited(b *testing.B) {
 		s.Arrived("T", 2, at, 7, nil)
 		at++
 	}
+}
+
+// BenchmarkExpire is a look at 100,000 who wait on ten queues, of whom 667 have waited long enough: those of 100 ms if all
+// wait for 15 s. They park again.
+func BenchmarkExpire(b *testing.B) {
+	const all, step, hold = 100_000, 667, 15_000
+	var waits []Wait
+	s := New(Options{Clock: clock.System, Tick: time.Hour, Expired: func(w []Wait) { waits = w },
+		MaxOffset: func(string, int32) codec.QueueOffset { return 0 }})
+	now := time.Now().UnixMilli() + 10*hold // real time never comes there
+	for i := range all {
+		s.Park(Key{"T", int32(i % 10)}, uint64(i%50), now+int64(i)*100/step, &waiter{})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		now += 100
+		s.expire(s.collect(now, func(l *line, out []entry) []entry { return l.expire(out, now) }))
+		for i, w := range waits {
+			s.Park(Key{"T", int32(i % 10)}, uint64(i%50), now+hold, w)
+		}
+	}
+	if s.Parked() != all {
+		b.Fatal(s.Parked())
+	}
+	s.o.Expired = nil
+	s.Close()
 }

@@ -113,8 +113,8 @@ func (w *world) drop() {
 	if w.s.Parked() < before { // the connection is gone, its pulls with it
 		left := map[*want]bool{}
 		for i := range w.s.shard {
-			for _, list := range w.s.shard[i].waits {
-				for _, e := range list {
+			for _, l := range w.s.shard[i].waits {
+				for _, e := range l.all() {
 					left[e.wait.(*want)] = true
 				}
 			}
