@@ -52,6 +52,14 @@ func (e *elections) back(name string) {
 	}
 }
 
+// missed looks at a broker name whose master has just been found dead: at once, because the one who asks may be that master,
+// which was killed and may lack the end of its log. With its next heartbeat it would be alive, and stay master.
+func (e *elections) missed(g *replicas.Group) {
+	if g.Master != 0 {
+		e.check(e.l.node.State(), g.Name)
+	}
+}
+
 // check has a master elected for a broker name if it has none and can have one, or has a dead one.
 func (e *elections) check(state *replicas.State, name string) {
 	g := state.Group(name)

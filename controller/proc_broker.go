@@ -120,6 +120,8 @@ func (p *BrokerProcessor) registerBroker(r *rpc.Request) {
 		if g := dec.Group; dec.MasterKnown {
 			header.MasterBrokerID, header.MasterAddress = masterID(g), g.Address(g.Master)
 			header.MasterEpoch, header.SyncStateSetEpoch = &g.MasterEpoch, &g.SyncStateSetEpoch
+		} else {
+			p.c.loop.elections.missed(g)
 		}
 		return respond(d, dec.Code, "", header, syncStateSet(dec.Group))
 	})
