@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"path"
+	"strconv"
 	"time"
 
 	"skylark/broker/replicas"
@@ -28,6 +29,7 @@ const (
 	identityPath = "/b/brokerIdentity"
 	abortPath    = "/b/abort"
 	epochPath    = "/b/epochFileCheckpoint"
+	confirmPath  = "/b/confirm" // stands for the store's checkpoint
 
 	managerTick   = 100 * time.Millisecond
 	flushInterval = 200 * time.Millisecond
@@ -66,6 +68,11 @@ func (b *brokerProc) Start(h *Host) error {
 func (b *brokerProc) flush() {
 	if b.log.synced < b.log.MaxPhyOffset() {
 		b.disk(b.log.Sync())
+	}
+	if confirm := b.log.ConfirmOffset(); confirm != b.log.saved && b.h.image == nil {
+		b.log.saved = confirm
+		text := strconv.FormatInt(int64(confirm), 10)
+		b.disk(vfs.WriteFileAtomic(b.h.Disk(), confirmPath, []byte(text), false))
 	}
 }
 

@@ -68,7 +68,9 @@ type Config struct {
 	Faults time.Duration
 	// NoPowerLoss leaves out the faults that promises exclude.
 	NoPowerLoss bool
-	Trace       io.Writer
+	// NoExcuse has nothing excused: the test makes only faults that promises include.
+	NoExcuse bool
+	Trace    io.Writer
 }
 
 // Cluster is one broker group with its controllers and clients.

@@ -36,6 +36,7 @@ type CommitLog struct {
 
 	queues    [][]entry // of all whole records
 	confirm   store.PhyOffset
+	saved     store.PhyOffset // what the disk has of it
 	following bool
 	watch     func()
 }
@@ -85,11 +86,21 @@ func openLog(h *Host, queues int) (*CommitLog, error) {
 	if err := l.dispatch(); err != nil {
 		h.w.Tracef("%s: the log ends at %d: %v", h.Name, l.whole, err)
 	}
-	l.confirm = 1 << 62
+	l.confirm = l.savedConfirm()
 	if err := l.cut(l.whole); err != nil {
 		return nil, err
 	}
 	return l, l.Sync()
+}
+
+// savedConfirm is up to where consumers were shown the log before the process began, a moment ago at least.
+func (l *CommitLog) savedConfirm() store.PhyOffset {
+	b, err := vfs.ReadFile(l.fs, confirmPath)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(b), 10, 64)
+	return store.PhyOffset(n)
 }
 
 // MinPhyOffset, and what follows, is as of store.MessageStore.

@@ -56,7 +56,7 @@ func newReplication(b *brokerProc) (*replication, error) {
 	}
 	b.log.Follow()
 	b.h.Every(setInterval/2, func() {}) // work is called, though nothing happens
-	return &replication{b: b, epochs: epochs, epoch: ha.NoEpoch, shown: noEnd}, nil
+	return &replication{b: b, epochs: epochs, epoch: ha.NoEpoch, shown: b.log.confirm, confirm: b.log.confirm}, nil
 }
 
 const noEnd = store.PhyOffset(math.MaxInt64)
@@ -337,7 +337,9 @@ func (r *replication) hasCopies(end store.PhyOffset) bool {
 }
 
 // admit tells whether a message may be stored (minInSyncReplicas).
-func (r *replication) admit() bool { return r.set.InSync() >= r.b.c.Config.Ack.least(r.b.c.Config.Brokers) }
+func (r *replication) admit() bool {
+	return r.set.InSync() >= r.b.c.Config.Ack.least(r.b.c.Config.Brokers)
+}
 
 // copied has done called when the message has its copies, or will not get them in time.
 func (r *replication) copied(end store.PhyOffset, done func(ok bool)) {

@@ -13,6 +13,8 @@ const (
 	// recoverTime is how long the group may take to be whole again after the last fault: brokers that hang are missed after
 	// 10 s, a master that was killed keeps silent for 16 s, controllers elect within 3 s and look every 5 s.
 	recoverTime = 90 * time.Second
+	// loadTime is how long clients go on to send after the last fault.
+	loadTime = 5 * time.Second
 	// serveTime is how long clients may take to send another message then.
 	serveTime = 20 * time.Second
 )
@@ -78,12 +80,13 @@ func (c *Cluster) run() error {
 // rest heals everything and waits until all is whole again.
 func (c *Cluster) rest() error {
 	w := c.W
-	c.quiet = true
 	began := w.now
-	if err := w.RunUntil(recoverTime, c.Settled); err != nil {
+	w.After(loadTime, func() { c.quiet = true })
+	whole := func() bool { return c.quiet && c.Settled() }
+	if err := w.RunUntil(recoverTime, whole); err != nil {
 		return err
 	}
-	if !c.Settled() {
+	if !whole() {
 		w.Fail("available: after %v without faults %s", recoverTime, c.describe())
 		return w.failure
 	}

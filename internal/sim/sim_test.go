@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	seeds    = flag.Uint64("seeds", 0, "how many seeds TestSeeds runs")
+	seeds    = flag.Uint64("seeds", 20, "how many seeds TestSeeds runs")
 	first    = flag.Uint64("first", 1, "the first of them")
 	oneSeed  = flag.Uint64("seed", 0, "the only seed to run, with a trace on standard error")
 	keepOn   = flag.Bool("keep-on", false, "go on after a seed that fails")
