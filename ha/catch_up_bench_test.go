@@ -25,8 +25,8 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCatchUp copies a log of 256 MiB over loopback to an empty slave, both on the disk of the test's directory. The CPU
-// time is that of both sides, with the slave's queues.
+// BenchmarkCatchUp copies a log of 256 MiB over loopback to an empty slave, both on the disk of the test's directory. The
+// CPU time is that of both sides, with the slave's queues.
 func BenchmarkCatchUp(b *testing.B) {
 	const total = 256 << 20
 	live := &Live{HeartbeatInterval: 5 * time.Second, HousekeepingInterval: 20 * time.Second, TransferBatchBytes: 32 << 10,

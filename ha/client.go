@@ -173,8 +173,8 @@ var (
 	errSilentMaster = errors.New("ha: the master has been silent for longer than haHousekeepingInterval")
 )
 
-// transfer reads until the connection ends. It reports when there is nothing more to read for now, after maxUnreported bytes,
-// and when it is time.
+// transfer reads until the connection ends. It reports when there is nothing more to read for now, after maxUnreported
+// bytes, and when it is time.
 func (c *HAClient) transfer(conn net.Conn) error {
 	buf := make([]byte, readBytes)
 	reader := newSocketReader(conn, func() error {

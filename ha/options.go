@@ -110,8 +110,9 @@ const (
 	maxUnreported = 64 << 10
 )
 
-// frameBytes is the longest body of a frame, as configured and as Java's slave can take it. A slave that is far behind, or for
-// which nobody waits, gets long ones: half of the system calls of the sender and, in the slave, one write where there were 32.
+// frameBytes is the longest body of a frame, as configured and as Java's slave can take it. A slave that is far behind, or
+// for which nobody waits, gets long ones: half of the system calls of the sender and, in the slave, one write where there
+// were 32.
 func (l *Live) frameBytes(behind int64) int {
 	n := l.TransferBatchBytes
 	if behind >= batchBytes || l.Rule == NoCopies {

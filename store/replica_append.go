@@ -29,10 +29,11 @@ const (
 )
 
 // copyPace decides how a slave's log is written. Large pieces, or many, go to the file with system calls: a page of the
-// mapping that nobody has touched costs a fault, zeros that are overwritten at once, and a place in the page table, for each
-// 4 KiB, whoever meets the fault; a write makes pages of any size and fills them with what it has. Others are stored into the
-// mapping, in pages that are populated ahead, as on a master: a system call may wait for the journal of the file system (it
-// changes the time of the file), and the senders of a SYNC_MASTER wait with it. Readers see the same pages either way.
+// mapping that nobody has touched costs a fault, zeros that are overwritten at once, and a place in the page table, for
+// each 4 KiB, whoever meets the fault; a write makes pages of any size and fills them with what it has. Others are stored
+// into the mapping, in pages that are populated ahead, as on a master: a system call may wait for the journal of the file
+// system (it changes the time of the file), and the senders of a SYNC_MASTER wait with it. Readers see the same pages
+// either way.
 type copyPace struct {
 	bytes, pieces int64
 	since         int64 // ms

@@ -10,8 +10,8 @@ import (
 	"skylark/internal/vfs/errorfs"
 )
 
-// A write of a slave that fails, or leaves half of the piece, shows nothing of it, leaves nothing for a recovery to find, and
-// can be done again.
+// A write of a slave that fails, or leaves half of the piece, shows nothing of it, leaves nothing for a recovery to find,
+// and can be done again.
 func TestFollowerWriteFails(t *testing.T) {
 	f := func(rule string) {
 		t.Helper()

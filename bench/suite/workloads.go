@@ -124,7 +124,8 @@ func send(name string, size, conns, window, topics int) *workload {
 		}
 		values := throughput(r)
 		if after, ok := e.t.replicaCPU(); ok && r.Messages > 0 {
-			values = append(values, value{"slaves' CPU", "µs/msg", Lower, float64((after - before).Microseconds()) / float64(r.Messages)})
+			spent := float64((after - before).Microseconds())
+			values = append(values, value{"slaves' CPU", "µs/msg", Lower, spent / float64(r.Messages)})
 		}
 		return append(values, latency(&r.Latency)...), nil
 	}}
