@@ -171,7 +171,6 @@ func (b *Broker) lead(ctx context.Context, id int64, r *replicas.Role) error {
 		b.setMaster("")
 		s.ha.SetMaster("")
 		b.fillDuplicates()
-		b.adoptTopics()
 	}
 	if err := b.nextState(r.Epoch); err != nil {
 		return err
@@ -183,6 +182,7 @@ func (b *Broker) lead(ctx context.Context, id int64, r *replicas.Role) error {
 		return nil // the same master counts on
 	}
 	s.leads = true
+	b.adoptTopics()
 	b.assume(codec.MasterID, config.SyncMaster)
 	if err := b.beginSpecial(); err != nil {
 		b.log.Error("timer not started", "error", err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -52,7 +53,11 @@ type member struct {
 	n    int
 	fs   *vfs.MemFS
 	dark *atomic.Bool // nothing comes or goes
+	cut  atomic.Bool  // slaves and the controller are out of reach
 	down bool
+
+	mu     sync.Mutex
+	dialed map[uint16]bool
 }
 
 const (
@@ -81,11 +86,21 @@ func (s *site) fate(from, to netip.AddrPort, _ int) (f mem.Fate) {
 		if m.dark != nil && m.dark.Load() && (m.has(from.Port()) || m.has(to.Port())) {
 			f.Reset = true
 		}
+		if m.cut.Load() && (m.side(from.Port()) || m.side(to.Port())) {
+			f.Reset = true
+		}
 	}
 	return f
 }
 
 func (m *member) has(port uint16) bool { return int(port)/10 == 1000+m.n }
+
+// side tells a port that is not for clients: those of the HA side, and those that the broker dials from.
+func (m *member) side(port uint16) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return int(port) == 10003+10*m.n || m.dialed[port]
+}
 
 func (m *member) addr(i int) string { return fmt.Sprintf("127.0.0.1:%d", 10000+10*m.n+i) }
 
@@ -122,7 +137,16 @@ func (s *site) startController() {
 }
 
 func (s *site) start(n int) *member {
+	m, err := s.try(n)
+	require.NoError(s.t, err)
+	return m
+}
+
+func (s *site) try(n int) (*member, error) {
 	m := s.members[n]
+	m.mu.Lock()
+	m.dialed = map[uint16]bool{}
+	m.mu.Unlock()
 	m.down, m.dark = false, &atomic.Bool{}
 	dark := m.dark
 	text := fmt.Sprintf("brokerClusterName=c\nbrokerName=b\nstorePathRootDir=/data\nmappedFileSizeCommitLog=1048576\n"+
@@ -130,22 +154,27 @@ func (s *site) start(n int) *member {
 		"haListenPort=%d\nnamesrvAddr=%s\ncontrollerAddr=%s\nenableControllerMode=true\n", 10000+10*n, 10003+10*n, namesAddr,
 		controlAddr) + s.more
 	dial := client.DialerFunc(func(ctx context.Context, _, addr string) (net.Conn, error) {
-		if dark.Load() {
+		if dark.Load() || m.cut.Load() {
 			return nil, net.ErrClosed
 		}
 		nc, err := s.net.Dial(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
+		m.mu.Lock()
+		m.dialed[uint16(nc.LocalAddr().(*net.TCPAddr).Port)] = true
+		m.mu.Unlock()
 		return &deadConn{Conn: nc, dark: dark}, nil
 	})
 	var err error
 	m.Broker, err = broker.New(broker.Options{Config: s.load(config.NewBrokerSet(), text), NewEngine: s.engine, FS: m.fs,
 		Log: s.log.With("broker", n), Dialer: dial, Listen: []string{m.addr(0), m.addr(2)}, ListenHA: m.addr(3),
 		ListenOn: func(addr string) (net.Listener, error) { return s.net.Listen(addr) }})
-	require.NoError(s.t, err)
-	require.NoError(s.t, m.Start())
-	return m
+	if err != nil {
+		m.down, m.Broker = true, nil
+		return nil, err
+	}
+	return m, m.Start()
 }
 
 // deadConn writes nothing in the dark.
