@@ -14,10 +14,13 @@ SEED    ?= 1
 # the event loops of the interop scenarios: auto, io_uring, epoll or std
 REACTOR ?= auto
 export REACTOR
+# of `make sim`: how many seeds, or the one to run again with a trace
+SEEDS   ?= 2000
+SEED    ?=
 OUT     ?= bench/results/latest
 SRC     := $(shell find . -name '*.go' -not -path './test/interop/.work/*' 2>/dev/null) go.mod go.sum
 
-.PHONY: build run test race fuzz interop interop-short failover failover-kills bench pgo lint vet-cross clean
+.PHONY: build run test race fuzz sim interop interop-short failover failover-kills bench pgo lint vet-cross clean
 
 build: bin/skylark
 
@@ -35,6 +38,14 @@ race:
 
 fuzz:
 	GO='$(GO)' FUZZTIME='$(FUZZTIME)' ./scripts/fuzz
+
+# A whole group in controller mode with faults from a seed, on one goroutine: see internal/sim.
+sim:
+ifeq ($(SEED),)
+	$(GO) test ./internal/sim -count=1 -timeout 60m -run 'TestSeeds|TestScenario' -seeds $(SEEDS)
+else
+	$(GO) test ./internal/sim -count=1 -v -run TestSeeds -seed $(SEED)
+endif
 
 interop: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' ./test/interop/run
