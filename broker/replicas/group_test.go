@@ -52,8 +52,8 @@ type member struct {
 	s    *site
 	n    int
 	fs   *vfs.MemFS
-	dark *atomic.Bool // nothing comes or goes
-	cut  atomic.Bool  // slaves and the controller are out of reach
+	dark atomic.Pointer[atomic.Bool] // of the process that runs: nothing comes or goes
+	cut  atomic.Bool                 // slaves and the controller are out of reach
 	down bool
 
 	mu     sync.Mutex
@@ -68,11 +68,13 @@ const (
 func newSite(t *testing.T, brokers int, more string) *site {
 	s := &site{t: t, net: mem.NewNetwork(), more: more, log: slog.New(slog.NewTextHandler(t.Output(), nil)), disk: vfs.NewMem()}
 	s.client = client.New(client.Options{Dialer: s.dialer(0), Log: s.log})
+	for n := range brokers {
+		s.members = append(s.members, &member{s: s, n: n, fs: vfs.NewMem()})
+	}
 	s.net.SetHook(s.fate)
 	s.startNames()
 	s.startController()
 	for n := range brokers {
-		s.members = append(s.members, &member{s: s, n: n, fs: vfs.NewMem()})
 		s.start(n)
 	}
 	return s
@@ -83,7 +85,7 @@ func (s *site) engine(o reactor.Options) reactor.Engine { return mem.NewOn(s.net
 // fate tears what goes to or from a broker in the dark.
 func (s *site) fate(from, to netip.AddrPort, _ int) (f mem.Fate) {
 	for _, m := range s.members {
-		if m.dark != nil && m.dark.Load() && (m.has(from.Port()) || m.has(to.Port())) {
+		if d := m.dark.Load(); d != nil && d.Load() && (m.has(from.Port()) || m.has(to.Port())) {
 			f.Reset = true
 		}
 		if m.cut.Load() && (m.side(from.Port()) || m.side(to.Port())) {
@@ -147,8 +149,9 @@ func (s *site) try(n int) (*member, error) {
 	m.mu.Lock()
 	m.dialed = map[uint16]bool{}
 	m.mu.Unlock()
-	m.down, m.dark = false, &atomic.Bool{}
-	dark := m.dark
+	dark := &atomic.Bool{}
+	m.down = false
+	m.dark.Store(dark)
 	text := fmt.Sprintf("brokerClusterName=c\nbrokerName=b\nstorePathRootDir=/data\nmappedFileSizeCommitLog=1048576\n"+
 		"mappedFileSizeConsumeQueue=20000\nmaxHashSlotNum=100\nmaxIndexNum=400\nbrokerIP1=127.0.0.1\nlistenPort=%d\n"+
 		"haListenPort=%d\nnamesrvAddr=%s\ncontrollerAddr=%s\nenableControllerMode=true\n", 10000+10*n, 10003+10*n, namesAddr,
@@ -204,7 +207,7 @@ func (c *deadConn) Read(p []byte) (int, error) {
 func (s *site) kill(n int) {
 	m := s.members[n]
 	fs := m.fs.CloneAll()
-	m.dark.Store(true)
+	m.dark.Load().Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_ = m.Close(ctx)

@@ -30,7 +30,8 @@ func scenario(t *testing.T, n int, conf string, f func(t *testing.T, s *site)) {
 func (s *site) elect(id int64) {
 	s.t.Helper()
 	req := codec.NewRequest(codec.ReqControllerElectMaster)
-	codec.EncodeHeader(req, &codec.ElectMasterRequestHeader{ClusterName: "c", BrokerName: "b", BrokerID: id, DesignateElect: true})
+	codec.EncodeHeader(req, &codec.ElectMasterRequestHeader{ClusterName: "c", BrokerName: "b", BrokerID: id,
+		DesignateElect: true})
 	_, err := s.client.Do(s.t.Context(), controlAddr, req)
 	require.NoError(s.t, err)
 }
@@ -168,7 +169,8 @@ func TestControllerAway(t *testing.T) {
 	})
 }
 
-// What is not in the log is copied: topics, groups and offsets. What the old master did not tell any more is made of the log.
+// What is not in the log is copied: topics, groups and offsets. What the old master did not tell any more is made of the
+// log.
 func TestTables(t *testing.T) {
 	scenario(t, 2, allAck, func(t *testing.T, s *site) {
 		m := s.master()
