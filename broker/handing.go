@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"skylark/broker/forward"
@@ -10,6 +11,7 @@ import (
 	"skylark/client"
 	"skylark/codec"
 	"skylark/codec/body"
+	"skylark/reactor"
 	"skylark/reactor/rpc"
 )
 
@@ -17,6 +19,35 @@ import (
 type handing struct {
 	gate    *forward.Gate
 	service *handover.Service
+	// under are the turns with sends that have passed the gate and have not put them yet, by connection: spread, so that no
+	// two loops write the same memory as a rule.
+	under [16]struct {
+		n atomic.Int64
+		_ [7]int64 // the rest of the cache line
+	}
+}
+
+// sends counts the turns with sends of a connection, and those that share its place.
+func (h *handing) sends(c reactor.Conn) *atomic.Int64 { return &h.under[c.ID()%uint64(len(h.under))].n }
+
+// quiet waits until every send that had passed the gate before it was closed is put, or ctx ends.
+func (b *Broker) quiet(ctx context.Context) {
+	t := b.clock.NewTicker(time.Millisecond)
+	defer t.Stop()
+	for still := 0; still < 2; { // between loop and pool a turn is in neither for a moment
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C():
+		}
+		n := int64(b.pools.send.Size())
+		for i := range b.handing.under {
+			n += b.handing.under[i].n.Load()
+		}
+		if still++; n > 0 {
+			still = 0
+		}
+	}
 }
 
 // makeHanding wires hand-over and forwarding to the rest.
@@ -28,7 +59,7 @@ func (b *Broker) makeHanding() {
 	b.handing.service = handover.New(handover.Options{Clock: b.clock, Log: b.o.Log.With("part", "handover"),
 		Client: b.registrar.client, Gate: b.handing.gate, Cluster: c.BrokerClusterName, BrokerName: c.BrokerName,
 		Self: b.AdvertisedAddr, Controllers: b.controllerAddrs, Master: func() bool { return !b.isSlave() },
-		Pause: b.store.PausePuts, Resume: b.store.ResumePuts, MaxPhyOffset: b.store.MaxPhyOffset,
+		Quiet: b.quiet, Pause: b.store.PausePuts, Resume: b.store.ResumePuts, MaxPhyOffset: b.store.MaxPhyOffset,
 		ForwardTime: func() time.Duration { return millis(b.o.Config.Own().HandoverForwardMillis) }})
 }
 

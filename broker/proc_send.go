@@ -90,6 +90,7 @@ func (p *SendMessageProcessor) turnState(t *rpc.Turn) *sendTurn {
 	}
 	st := sendTurns.Get().(*sendTurn)
 	st.b, st.conn = p.b, t.Conn()
+	p.b.handing.sends(st.conn).Add(1)
 	st.puts.Reset(p.b.store)
 	t.State = st
 	t.AddFinisher(st)
@@ -417,6 +418,7 @@ func (st *sendTurn) appendAnswer(out *reactor.Outbox, code int, remark string, w
 // are handed to the group commit as one.
 func (st *sendTurn) FinishTurn(t *rpc.Turn) {
 	st.commit(t)
+	st.b.handing.sends(t.Conn()).Add(-1)
 	st.b.store.Dispatch()
 	if len(st.waiting) == 0 {
 		st.release()

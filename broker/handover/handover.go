@@ -62,6 +62,8 @@ type Options struct {
 	Self                func() string   // this broker's address, as registered
 	Controllers         func() []string // empty: not in controller mode
 	Master              func() bool
+	// Quiet waits until what had passed the gate before it was closed is put.
+	Quiet func(ctx context.Context)
 	// Pause and Resume are store.PausePuts and ResumePuts.
 	Pause        func(why error)
 	Resume       func()
@@ -240,8 +242,11 @@ var errPaused = errors.New("the role of master is being handed over")
 // move holds requests until the replica is master.
 func (s *Service) move(p *plan, answer *codec.HandoverResponseHeader) error {
 	s.o.Gate.Hold()
+	ctx, cancel := context.WithTimeout(s.ctx, holdLimit)
+	defer cancel()
+	s.o.Quiet(ctx)
 	s.o.Pause(errPaused)
-	if err := s.giveRest(p); err != nil {
+	if err := s.giveRest(ctx, p); err != nil {
 		s.keep(p, err)
 		return err
 	}
@@ -253,11 +258,11 @@ func (s *Service) move(p *plan, answer *codec.HandoverResponseHeader) error {
 	answer.MasterEpoch = epoch
 	ready := s.o.Gate.Forward(p.addr, s.o.ForwardTime())
 	s.wg.Go(func() { s.resumeAsSlave(p) })
-	ctx, cancel := context.WithTimeout(s.ctx, readyTimeout)
-	defer cancel()
+	late, stop := context.WithTimeout(s.ctx, readyTimeout)
+	defer stop()
 	select {
 	case <-ready:
-	case <-ctx.Done():
+	case <-late.Done():
 		p.log.Warn("the new master does not serve yet", "limit", readyTimeout)
 	}
 	n, since := s.o.Gate.Held()
@@ -276,9 +281,7 @@ func (s *Service) keep(p *plan, why error) {
 }
 
 // giveRest waits until the replica has the whole log, and the newest tables.
-func (s *Service) giveRest(p *plan) error {
-	ctx, cancel := context.WithTimeout(s.ctx, holdLimit)
-	defer cancel()
+func (s *Service) giveRest(ctx context.Context, p *plan) error {
 	end := s.o.MaxPhyOffset()
 	for {
 		at, err := s.position(ctx, p)

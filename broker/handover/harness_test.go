@@ -79,6 +79,7 @@ func run(t *testing.T, f func(s *scene)) {
 		s.service = New(Options{Clock: clock.System, Log: s.log, Client: s.newClient(), Gate: s.gate, Cluster: "c",
 			BrokerName: "b", Self: func() string { return masterAddr },
 			Controllers: func() []string { return []string{"127.0.0.1:8999", controllerAddr} }, Master: s.master.Load,
+			Quiet: func(context.Context) {},
 			Pause: func(error) { s.paused.Store(true) }, Resume: func() { s.paused.Store(false) },
 			MaxPhyOffset: func() store.PhyOffset { return store.PhyOffset(s.end.Load()) },
 			ForwardTime:  func() time.Duration { return time.Minute }})
