@@ -25,30 +25,37 @@ func (b *Broker) svc() *services { return b.services.Load() }
 // makeServices makes and loads the services. The store is open.
 func (b *Broker) makeServices() (s *services, err error) {
 	bc, sc := b.cfg.broker, b.cfg.store
-	configDir := path.Join(sc.StorePathRootDir, "config")
-	levels, err := schedule.ParseLevels(sc.MessageDelayLevel)
-	if err != nil {
+	s = &services{}
+	if s.schedule, err = b.makeSchedule(); err != nil {
 		return nil, err
 	}
-	s = &services{}
-	s.schedule = schedule.New(schedule.Options{Levels: levels, Store: &escapeStore{b.store, b}, FS: b.o.FS,
-		File:          path.Join(configDir, "delayOffset.json"),
-		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered,
-		Paused: b.specialPaused})
 	s.transactions = transaction.New(transaction.Options{Store: b.store, Offsets: b.offsets,
-		LogFileSize: int64(sc.MappedFileSizeCommitLog), FS: b.o.FS, File: path.Join(configDir, "transactionMetrics"),
+		LogFileSize: int64(sc.MappedFileSizeCommitLog), FS: b.o.FS, File: path.Join(sc.StorePathRootDir, "config", "transactionMetrics"),
 		BrokerName: bc.BrokerName, StoreHost: func() netip.AddrPort { return b.storeHost },
 		Settings: b.transactionSettings, Producers: b.liveProducers, Ask: b.askProducer,
 		Delay: s.schedule.Rewrite, Timed: b.rewriteTimed, GiveUpTopic: b.makeGiveUpTopic, Stored: b.transactionStored,
 		Clock: b.clock, Log: b.o.Log.With("part", "transaction")})
-	if err := errors.Join(b.load("delay offsets", s.schedule.Load),
-		b.load("transaction counts", s.transactions.Load)); err != nil {
+	if err := b.load("transaction counts", s.transactions.Load); err != nil {
 		return nil, err
 	}
 	if s.timer, err = b.newTimer(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// makeSchedule makes and loads the service of delayed messages.
+func (b *Broker) makeSchedule() (*schedule.ScheduleMessageService, error) {
+	sc := b.cfg.store
+	levels, err := schedule.ParseLevels(sc.MessageDelayLevel)
+	if err != nil {
+		return nil, err
+	}
+	s := schedule.New(schedule.Options{Levels: levels, Store: &escapeStore{b.store, b}, FS: b.o.FS,
+		File:          path.Join(sc.StorePathRootDir, "config", "delayOffset.json"),
+		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered,
+		Paused: b.specialPaused})
+	return s, b.load("delay offsets", s.Load)
 }
 
 // close ends the goroutines.
@@ -87,4 +94,31 @@ func (b *Broker) renewServices() error {
 	}
 	b.services.Store(s)
 	return nil
+}
+
+// startServices starts the services of a broker that has just become master. What was loaded on the slave is loaded once
+// more: requests look at services that are started already, and at these half messages are entered meanwhile.
+func (b *Broker) startServices() (err error) {
+	old := b.svc()
+	s := &services{transactions: old.transactions}
+	if s.schedule, err = b.makeSchedule(); err != nil {
+		return err
+	}
+	s.schedule.Start()
+	timerErr := old.saveTimer()
+	if s.timer, err = b.newTimer(); err == nil && s.timer != nil {
+		err = s.timer.Start()
+	}
+	if s.timer == nil {
+		s.timer = old.timer
+	}
+	b.services.Store(s)
+	for lv := range s.schedule.Levels().Max() { // what arrived meanwhile
+		s.schedule.Arrived(int32(lv))
+	}
+	if s.timer != nil {
+		s.timer.Arrived()
+	}
+	s.transactions.Start()
+	return errors.Join(timerErr, err)
 }

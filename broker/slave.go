@@ -79,6 +79,10 @@ func (b *Broker) beginSpecial() error {
 		return nil
 	}
 	b.replica.special = true
+	if b.replica.switching != nil {
+		defer b.startPop()
+		return b.startServices()
+	}
 	s := b.svc()
 	s.schedule.Start()
 	if s.timer != nil {
