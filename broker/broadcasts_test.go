@@ -80,6 +80,26 @@ func TestBroadcastBeginOfOtherQueues(t *testing.T) {
 	require.Empty(t, bodies(t, answer), "it knows where it is there")
 }
 
+// A pull that is refused is not the first one: clients raise their subscription at the first rebalance, are told that it is
+// not the latest until their next heartbeat, and ask again for the same offset.
+func TestBroadcastBeginAfterRefusal(t *testing.T) {
+	b := startBroker(t, "")
+	b.createTopic("T", 1, 6)
+	c := b.dial()
+	cd := consumer(t, "B", 1, "T *")
+	cd.MessageModel = body.Broadcasting
+	c.beat("c1", cd)
+	b.mustSend("T", 0, "", "after")
+	b.waitQueue("T", 0, 1)
+	r := pullWith("B", "T", 0, 1, func(h *codec.PullMessageHeader) {
+		h.SysFlag &^= codec.PullFlagSubscription // by what the heartbeat said, which is older
+		h.SubVersion = 1 << 60
+	})
+	require.Equal(t, codec.RespSubscriptionNotLatest, c.do(r).Code)
+	answer, _ := c.pulled(c.do(pullRequest("B", "T", 0, 1, 0)))
+	require.Equal(t, []string{"after"}, bodies(t, answer))
+}
+
 // stateOn is what the broker keeps with a peer's connection.
 func (p *peer) stateOn(b *testBroker) *connState {
 	for _, cl := range b.consumers.Get("B").Clients() {

@@ -50,6 +50,7 @@ type pull struct {
 	mayWait bool
 	// afterCold: it was held for cold data (cold_flow.go) and is served now.
 	afterCold bool
+	refused   bool
 	millis    int64 // when it began
 	out       *reactor.Outbox
 	span      *latency.Span
@@ -92,7 +93,7 @@ func (p *PullMessageProcessor) process(r *rpc.Request) bool {
 	if outcome == pullParked {
 		q.span.Uncount(latency.Pull)
 	}
-	if known && outcome != pullWouldWait {
+	if known && outcome != pullWouldWait && !q.refused { // who was refused asks again
 		q.begun(st)
 	}
 	return outcome != pullWouldWait
@@ -351,7 +352,7 @@ func (q *pull) found() {
 
 // refuse answers with a remark; all four offsets are there, as Java clients want them with any code.
 func (q *pull) refuse(code int, remark string, forbidden int32) (ok bool, outcome pullOutcome) {
-	q.resp = codec.PullResponse{}
+	q.resp, q.refused = codec.PullResponse{}, true
 	if forbidden != 0 {
 		q.resp.ForbiddenType = &forbidden
 	}
