@@ -54,7 +54,8 @@ var harmless = regexp.MustCompile(`No resource file with name|Load default |Unkn
 	`create mappedFile spent time|ScheduleMessageService (put message failed|onException)|` +
 	`found a illegal magic code 0x0|Get message from store return null|check msgOffset=\d+ with opOffset=\d+ failed|` +
 	`#putMessage cost \d+ms|Offset not matched\. Request offset: (\d+), firstOffset: \d+, lastOffset: (\d+)|` +
-	`delete topic queue mapping failed|end transaction in sending message|TransactionalMessageCheckService - Check error|level=WARN msg="not registered"`)
+	`delete topic queue mapping failed|end transaction in sending message|TransactionalMessageCheckService - Check error|` +
+	`level=WARN msg="(not registered|slow request)"`)
 
 // truncated is Java's warning that entries point behind the log. It appears after every clean stop, for it compares
 // with >=: only different numbers mean anything.
