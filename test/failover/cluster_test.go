@@ -32,8 +32,18 @@ const (
 	brokerPort     = 10911
 )
 
-// shape is how many of what a cluster has.
-type shape struct{ controllers, brokers int }
+// shape is how many of what a cluster has, and whether its brokers work as a quorum.
+type shape struct {
+	controllers, brokers int
+	quorum               bool
+}
+
+func (s shape) String() string {
+	if s.quorum {
+		return fmt.Sprintf("%d controllers, quorum of %d brokers", s.controllers, s.brokers)
+	}
+	return fmt.Sprintf("%d controllers, %d brokers", s.controllers, s.brokers)
+}
 
 // cluster is a name server, controllers and the brokers of one broker name, each in its namespace.
 type cluster struct {
@@ -41,6 +51,7 @@ type cluster struct {
 	ctx         context.Context
 	dir         string
 	kind        string
+	shape       shape
 	net         *network
 	client      *client.Client // of the router, which no fault cuts off
 	namesrv     *server
@@ -53,7 +64,7 @@ type cluster struct {
 // newCluster starts everything and waits until the group is whole.
 func newCluster(t *testing.T, kind string, sh shape) *cluster {
 	t.Helper()
-	c := &cluster{t: t, ctx: context.Background(), dir: scratch(t), kind: kind, net: newNetwork(t)}
+	c := &cluster{t: t, ctx: context.Background(), dir: scratch(t), kind: kind, shape: sh, net: newNetwork(t)}
 	c.client = client.New(client.Options{CallTimeout: 2 * time.Second, ConnectTimeout: time.Second})
 	t.Cleanup(func() { _ = c.client.Close() })
 	c.load = c.net.node(t, "clients")
@@ -93,6 +104,10 @@ func (c *cluster) server(name, role string, port, id int) *server {
 		s.props = map[string]string{"controllerDLegerGroup": "g", "controllerStorePath": s.dir + "/controller"}
 	default:
 		s.props = maps.Clone(brokerSettings)
+		if c.shape.quorum {
+			delete(s.props, "allAckInSyncStateSet")
+			s.props["haAckRule"], s.props["totalReplicas"] = "majority", fmt.Sprint(c.shape.brokers)
+		}
 		if *flagMixed && id%2 == 0 {
 			s.kind = java
 		}

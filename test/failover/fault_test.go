@@ -198,6 +198,14 @@ func (s *scene) slow(victim *server) (heal func() error, err error) {
 	return func() error { return s.c.net.unshape(victim.node) }, s.c.net.shape(victim.node, how)
 }
 
+// bound is the longest that sends may be refused by a cluster: a quorum soon has a replica that hangs out of its set.
+func (f *fault) bound(sh shape) time.Duration {
+	if sh.quorum && f.limit == aShrink {
+		return aFailover
+	}
+	return f.limit
+}
+
 // lasts picks how long a fault is there.
 func (f *fault) lasts(rng *rand.Rand) time.Duration {
 	return f.least + time.Duration(rng.Int64N(int64(f.most-f.least)+1))

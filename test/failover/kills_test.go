@@ -36,7 +36,7 @@ func TestKills(t *testing.T) {
 	out.WriteString("| group | until | min | p50 | p90 | max | mean |\n|---|---|---|---|---|---|---|\n")
 	for _, kind := range []string{ours, java} {
 		t.Run(kind, func(t *testing.T) {
-			c := newCluster(t, kind, shape{3, 2})
+			c := newCluster(t, kind, shape{controllers: 3, brokers: 2})
 			r := newRecord()
 			epoch := c.epoch()
 			l := startLoad(c, r)
