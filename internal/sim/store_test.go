@@ -14,8 +14,8 @@ import (
 )
 
 // apache/rocketmq#7689 in the store itself, which the simulation only stands for: a master is killed while records are in its
-// log that its slaves do not have. When it is back, those are still not shown, and new messages get queue offsets behind
-// theirs: two messages at one offset would hide one of them.
+// log that its slaves do not have. When it is back, new messages get queue offsets behind theirs: two messages at one offset
+// would hide one of them. That those records stay hidden over the restart is not what the store does, see doc.go.
 func TestRestartKeepsQueueOffsetsBehindTheConfirmOffset(t *testing.T) {
 	f := func(unclean bool) {
 		synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRestartKeepsQueueOffsetsBehindTheConfirmOffset(t *testing.T) {
 				require.EqualValues(t, i, put(s, i).QueueOffset)
 			}
 			time.Sleep(time.Minute)
-			require.EqualValues(t, 6, s.MaxOffset("t", 0), "the others are not shown")
+			require.EqualValues(t, 6, s.MaxOffset("t", 0), "the others are not shown before the restart")
 			if unclean {
 				disk = disk.CloneAll() // what kill -9 leaves
 			}
