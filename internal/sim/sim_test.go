@@ -36,6 +36,9 @@ func TestSeeds(t *testing.T) {
 		require.NoError(t, r.Err)
 		return
 	}
+	if testing.Short() || raceEnabled {
+		*seeds = min(*seeds, 3)
+	}
 	total := map[string]int{}
 	failed := 0
 	for seed := *first; seed < *first+*seeds; seed++ {
