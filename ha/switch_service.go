@@ -141,7 +141,8 @@ func (s *AutoSwitchHAService) beginEpoch(masterEpoch int32, p store.PhyOffset) e
 }
 
 // leadFirst makes a slave the master.
-func (s *AutoSwitchHAService) leadFirst(ctx context.Context, id int64, masterEpoch int32, set []int64, setEpoch int32) error {
+func (s *AutoSwitchHAService) leadFirst(ctx context.Context, id int64, masterEpoch int32, set []int64,
+	setEpoch int32) error {
 	began := s.o.Clock.Millis()
 	s.mu.Lock()
 	client := s.client
@@ -289,8 +290,8 @@ func (s *AutoSwitchHAService) SetSyncStateSet(set []int64, setEpoch int32) {
 }
 
 // AlterRefused says that the controller's leader has refused the last AlterSyncStateSet for good, though it knows the epochs
-// of the request. It is not for a request that was sent twice, nor for FENCED_SYNC_STATE_SET_EPOCH: that may be the answer to
-// one whose first copy was carried out; then the set has to be asked for, and SetSyncStateSet told.
+// of the request. It is not for a request that was sent twice, nor for FENCED_SYNC_STATE_SET_EPOCH: that may be the answer
+// to one whose first copy was carried out; then the set has to be asked for, and SetSyncStateSet told.
 func (s *AutoSwitchHAService) AlterRefused() {
 	s.mu.Lock()
 	s.set.Refused(s.o.Clock.Millis())

@@ -96,3 +96,29 @@ func TestCutTail(t *testing.T) {
 		require.NotContains(t, name, divergedDirPrefix)
 	}
 }
+
+// The index goes on after a cut, also if it had not come to where the log was cut.
+func TestIndexGoesOnAfterACut(t *testing.T) {
+	fs := vfs.NewMem()
+	master := openStore(t, testOptions(fs, "/master"))
+	fillStore(t, master, 10, "a")
+	s := followerStore(t, testOptions(fs, "/s"))
+	first, ok := master.ReadLog(0, 1<<20)
+	require.True(t, ok)
+	defer first.Owner.Release()
+	require.NoError(t, s.AppendLog(0, first.Bytes))
+	awaitDispatch(t, s)
+	require.Eventually(t, func() bool { return s.index.behind() == 0 }, testWait, testTick)
+	end := s.MaxPhyOffset()
+	fillStore(t, master, 10, "b")
+	second, ok := master.ReadLog(end, 1<<20)
+	require.True(t, ok)
+	defer second.Owner.Release()
+	s.ConfirmTo(end) // what follows is neither dispatched nor indexed
+	require.NoError(t, s.AppendLog(end, second.Bytes))
+	require.NoError(t, s.TruncateLog(end))
+	s.ConfirmTo(1 << 62)
+	require.NoError(t, s.AppendLog(end, second.Bytes))
+	awaitDispatch(t, s)
+	require.Eventually(t, func() bool { return s.index.behind() == 0 }, testWait, testTick)
+}

@@ -332,10 +332,13 @@ func (x *indexService) cut(p PhyOffset) {
 // rewind does what cut asked for; the service calls it between two batches.
 func (x *indexService) rewind() {
 	p := PhyOffset(x.cutTo.Swap(0)) - 1
-	if p < 0 || x.walker.at <= p {
+	if p < 0 {
 		return
 	}
-	x.walker.release()
+	x.walker.release() // the file at p is another one now, even for a walk that has not come to p
+	if x.walker.at <= p {
+		return
+	}
 	x.walker.at, x.walker.warmTo = p, 0
 	x.mu.Lock()
 	x.indexedTo = p

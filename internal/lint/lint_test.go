@@ -80,7 +80,7 @@ var layers = []struct {
 	{"metrics", []string{"codec"}},
 	{"store", []string{"store", "codec", "zerocopy", "internal/vfs", "internal/clock", "internal/bufpool"}},
 	{"client", []string{"codec", "reactor", "internal/clock"}},
-	{"ha", []string{"ha", "store", "client", "reactor", "codec", "zerocopy", "internal/clock"}},
+	{"ha", []string{"ha", "store", "client", "reactor", "codec", "zerocopy", "internal/clock", "internal/vfs"}},
 	{"namesrv", []string{"codec", "reactor", "client", "config", "internal/vfs", "internal/clock", "internal/persist"}},
 	{"controller/replicas", []string{"codec"}},
 	{"controller/wal", []string{"internal/vfs"}},

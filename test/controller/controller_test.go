@@ -18,7 +18,6 @@ import (
 	"skylark/client"
 	"skylark/codec"
 	"skylark/codec/body"
-	"skylark/internal/javaoracle"
 )
 
 const group = "pair" // broker name
@@ -37,7 +36,14 @@ type broker struct {
 	addr string
 	dir  string
 	port int
-	p    *javaoracle.Process
+	p    server
+}
+
+// server is a broker's process, Java's or ours.
+type server interface {
+	Pid() int
+	Kill() error
+	Stop() error
 }
 
 func (s *site) ctx() (context.Context, context.CancelFunc) {

@@ -118,6 +118,10 @@ func (p *process) kill(sig syscall.Signal) {
 	<-p.done
 }
 
+func (p *process) Pid() int    { return p.cmd.Process.Pid }
+func (p *process) Kill() error { p.kill(syscall.SIGKILL); return nil }
+func (p *process) Stop() error { p.kill(syscall.SIGTERM); return nil }
+
 // brokers' settings that this test wants.
 func brokerProperties(name string) map[string]string {
 	return map[string]string{
