@@ -106,12 +106,13 @@ func (b *Broker) startSwitching() {
 			HeartbeatInterval:            millis(c.BrokerHeartbeatInterval),
 			HeartbeatTimeout:             millis(c.ControllerHeartBeatTimeoutMills),
 			SyncControllerMetadataPeriod: millis(c.SyncControllerMetadataPeriod),
-			SyncBrokerMetadataPeriod:     millis(c.SyncBrokerMetadataPeriod), Unclean: b.replica.crashed},
+			SyncBrokerMetadataPeriod:     millis(c.SyncBrokerMetadataPeriod), Unclean: b.replica.crashed,
+			Lease: millis(b.o.Config.Own().ControllerLeaseMillis)},
 		FS: b.o.FS, IdentityPath: b.identityPath(), Clock: b.clock, Log: b.o.Log.With("part", "replicas"),
 		Call: b.registrar.client.Call, Oneway: b.registrar.client.Oneway, Controllers: b.lookUpControllers,
 		SendTimeout: millis(c.SendHeartbeatTimeoutMillis), Priority: int32(c.BrokerElectionPriority), Alive: b.alive,
 		TakeRole: b.takeRole, SetChanged: s.ha.SetSyncStateSet, SetRefused: s.ha.AlterRefused,
-		Fence: func(bool) {}})
+		Fence: b.store.Fence})
 	s.manager.Store(m)
 	m.Start()
 }

@@ -19,6 +19,10 @@ type OwnConfig struct {
 	// of totalReplicas (at least 3), and all that the controllers may elect; it wants enableControllerMode.
 	HaAckRule string `prop:"haAckRule" def:"auto" one:"auto|java4|java5|majority" is:"live"`
 
+	// ControllerLeaseMillis: how long a master in controller mode takes messages without an answer of the controllers; then it
+	// refuses them until it has one. 0 = for ever, as Java's.
+	ControllerLeaseMillis int64 `prop:"controllerLeaseMillis" is:"0.."`
+
 	// HandoverForwardMillis: how long a broker that has given its role to another one (skylark admin handover) passes on what
 	// clients still send to its address; they look for the new one every 30 s.
 	HandoverForwardMillis int64 `prop:"handoverForwardMillis" def:"120000" is:"0..3600000 live"`

@@ -53,7 +53,7 @@ type Options struct {
 	// Unclean tells that the process before this one did not stop in order: its log may have lost its end.
 	Unclean bool
 	// Lease is how long a master serves without having heard of a controller; 0 = for ever, as Java's (own key
-	// controllerLeaseTimeout).
+	// controllerLeaseMillis).
 	Lease time.Duration
 	// Jitter gives a random number below n: two new brokers must not ask for the same id for ever. nil = none.
 	Jitter func(n int64) int64
@@ -288,10 +288,10 @@ func (m *Manager) fence(on bool) {
 	m.fenced = on
 	m.out.Fence = &on
 	if on {
-		m.log(true, "no controller answers: this master takes no messages until one does", "controllerLeaseTimeout",
-			m.o.Lease.String())
+		m.log(true, "no controller answers: this master takes no messages until one does", "controllerLeaseMillis",
+			m.o.Lease.Milliseconds())
 	} else {
-		m.log(false, "a controller answers again: this master takes messages")
+		m.log(false, "not fenced any more")
 	}
 }
 
@@ -367,7 +367,8 @@ func (m *Manager) began() {
 	set := m.target.Epoch == m.taken.Epoch && m.target.SyncStateSetEpoch > m.taken.SyncStateSetEpoch
 	m.role = m.taken
 	m.wanted, m.unknown, m.doubted = nil, 0, false
-	m.heard, m.fenced = m.now, false
+	m.heard = m.now
+	m.fence(false)
 	if m.stage != StageRunning {
 		m.stage = StageRunning
 		m.nextInfo = m.now.Add(m.infoPeriod())

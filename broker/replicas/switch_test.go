@@ -272,3 +272,28 @@ func TestForeignIdentity(t *testing.T) {
 		s.settled(2)
 	})
 }
+
+// With controllerLeaseMillis a master that has lost its controllers refuses messages before long.
+func TestLeaseEnds(t *testing.T) {
+	scenario(t, 2, "controllerLeaseMillis=6000\n", func(t *testing.T, s *site) {
+		s.mustSend("T", 5)
+		time.Sleep(time.Minute)
+		s.mustSend("T", 5)
+		s.sameLogs()
+		old := s.master()
+		old.cut.Store(true)
+		send := func() error {
+			_, err := s.client.Send(t.Context(), old.addr(0), &codec.SendMessageHeader{Topic: []byte("T")}, []byte("x"))
+			return err
+		}
+		require.NoError(t, send())
+		time.Sleep(8 * time.Second)
+		require.True(t, client.IsResponse(send(), codec.RespServiceNotAvailable), "%v", send())
+		require.False(t, old.Store().Following())
+		old.cut.Store(false)
+		s.settled(2)
+		s.sameLogs()
+		s.mustSend("T", 5)
+		s.checkSent(s.master(), "T")
+	})
+}
