@@ -215,7 +215,7 @@ func (c *Cluster) Master() *Host {
 	return nil
 }
 
-// Settled tells that everybody is up, has its role, all replicas are in the SyncStateSet, and all logs end at the same place.
+// Settled tells that everybody is up, has its role, all replicas are in the SyncStateSet, and all logs end at one place.
 func (c *Cluster) Settled() bool {
 	m := c.Master()
 	if m == nil || len(c.Group().SyncStateSet) != len(c.Brokers) {

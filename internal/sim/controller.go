@@ -31,7 +31,8 @@ func (c *Cluster) controllerConfig(i int, more string) (*config.Set, error) {
 	}
 	set := config.NewControllerSet()
 	f, err := config.Parse(fmt.Sprintf("controllerDLegerGroup=g\ncontrollerDLegerSelfId=n%d\ncontrollerStorePath=/c\n"+
-		"configStorePath=/c/controller.conf\ncontrollerDLegerPeers=%s\n%s", i, strings.Join(peers, ";"), more), "/c/controller.conf")
+		"configStorePath=/c/controller.conf\ncontrollerDLegerPeers=%s\n%s", i, strings.Join(peers, ";"), more),
+		"/c/controller.conf")
 	if err == nil {
 		_, err = set.Load(f)
 	}

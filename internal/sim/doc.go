@@ -1,5 +1,5 @@
-// Package sim runs a whole broker group in controller mode, with its controllers and clients, on one goroutine: time, network,
-// disks and faults come from one seed, and the same seed is the same run, event for event.
+// Package sim runs a whole broker group in controller mode, with its controllers and clients, on one goroutine: time,
+// network, disks and faults come from one seed, and the same seed is the same run, event for event.
 //
 //	make sim                 2,000 seeds; SEEDS=n for another number
 //	make sim SEED=n          one seed, with a line for everything that happens
@@ -13,9 +13,9 @@
 //	the store     CommitLog: real records, cut and checked by package codec; what package store does besides has tests there
 //	clients       of this package
 //
-// One thing is better here than in package store: after a restart CommitLog shows consumers what was confirmed before, from a
-// file; the store gives all records of its log queue entries when it recovers, and shows also those that were never
-// confirmed, until a master cuts them (apache/rocketmq#6609). With that rule the checkers report it (seeds 13, 172, 219 did).
+// One thing is better here than in package store: after a restart CommitLog shows consumers what was confirmed before, from
+// a file; the store gives all records of its log queue entries when it recovers, and shows also those that were never
+// confirmed, until a master cuts them (apache/rocketmq#6609). With that rule the checkers report it (seed 172 does).
 //
 // # Faults
 //
