@@ -40,9 +40,9 @@ type shape struct {
 
 func (s shape) String() string {
 	if s.quorum {
-		return fmt.Sprintf("%d controllers, quorum of %d brokers", s.controllers, s.brokers)
+		return fmt.Sprintf("%d-controllers-quorum-of-%d", s.controllers, s.brokers)
 	}
-	return fmt.Sprintf("%d controllers, %d brokers", s.controllers, s.brokers)
+	return fmt.Sprintf("%d-controllers-%d-brokers", s.controllers, s.brokers)
 }
 
 // cluster is a name server, controllers and the brokers of one broker name, each in its namespace.

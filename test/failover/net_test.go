@@ -46,10 +46,15 @@ func run(name string, args ...string) error {
 	return nil
 }
 
+// ownNamespace is that of the thread; the process's first thread may be one that was thrown away in another one.
+func ownNamespace() (fd int, err error) {
+	return unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+}
+
 // newNetwork makes the router out of the namespace we are in, which is new and empty.
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	home, err := unix.Open("/proc/self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	home, err := ownNamespace()
 	require.NoError(t, err)
 	n := &network{home: home, nodes: map[string]*netNode{}}
 	require.NoError(t, run("ip", "link", "set", "lo", "up"))
@@ -80,8 +85,7 @@ func (n *network) node(t *testing.T, name string) *netNode {
 		runtime.LockOSThread()
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
-			path := fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid())
-			node.ns, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			node.ns, err = ownNamespace()
 		}
 		made <- err
 	}()

@@ -48,7 +48,7 @@ func TestRounds(t *testing.T) {
 		sh := shapes[(first+n)%len(shapes)]
 		rounds := min(roundsPerCluster, *flagRounds-done)
 		done += rounds
-		name := fmt.Sprintf("seed %d, cluster %d, %s", *flagSeed, n, sh)
+		name := fmt.Sprintf("seed-%d-cluster-%d-%s", *flagSeed, n, sh)
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, ours, sh)
 			s := startSession(t, c, rng)
