@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skylark/broker/member"
+	"skylark/broker/transaction"
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/config"
@@ -39,6 +40,9 @@ func (b *Broker) startMembers() {
 	}
 	b.every(millis(b.cfg.broker.BrokerHeartbeatInterval), b.sendHeartbeat)
 	b.every(millis(b.cfg.broker.SyncBrokerMemberGroupPeriod), b.lookAround)
+	b.replica.escape = transaction.NewEscapeService(transaction.EscapeOptions{
+		Options: b.transactionOptions(b.svc().schedule), Acting: b.escapes, Send: b.escapeHalf})
+	b.replica.escape.Start()
 	if b.replica.isolated.Load() {
 		b.log.Info("the broker comes online when the other replicas have connected")
 		b.tasks.Add(1)

@@ -35,7 +35,7 @@ func startNameServer(t *testing.T) string {
 
 const actingConf = "enableSlaveActingMaster=true\nenableRemoteEscape=true\ntotalReplicas=2\nbrokerHeartbeatInterval=100\n" +
 	"syncBrokerMemberGroupPeriod=100\nbrokerNotActiveTimeoutMillis=1500\nslaveReadEnable=true\nmessageDelayLevel=1s 2s 3s\n" +
-	"haSendHeartbeatInterval=200\nhaHousekeepingInterval=2000\n"
+	"haSendHeartbeatInterval=200\nhaHousekeepingInterval=2000\ntransactionCheckInterval=300\ntransactionTimeOut=3600000\n"
 
 // A slave acts as master while there is none: what is delayed goes to another broker, consumers read here and commit here;
 // the master comes online when the slave follows it and its progress was taken back (cases B31).
@@ -59,6 +59,9 @@ func TestActingMaster(t *testing.T) {
 	})
 	require.False(t, s.replica.acting.Load())
 	m.mustSend("T", 0, "DELAY\x013", "late")
+	settled := m.sendHalf("T", "pg", "settled", "k", "v")
+	m.sendHalf("T", "pg", "open", codec.PropDelayTimeLevel, "1")
+	m.mustEnd(settled, codec.SysFlagTransactionRollback)
 	m.awaitCopy(s)
 
 	end := m.store.MaxPhyOffset()
@@ -75,7 +78,16 @@ func TestActingMaster(t *testing.T) {
 		}
 		return false
 	})
+	other.eventually(func() bool { return other.Transactions().Stats().Open == 1 })
+	s.eventually(func() bool { at, _ := s.offsets.Query(codec.TransGroup, codec.HalfTopic, 0); return at == 2 })
 	require.Equal(t, end, s.store.MaxPhyOffset(), "the slave's log stays the master's")
+	require.Len(t, other.all(codec.HalfTopic, 0), 1)
+	half := other.all(codec.HalfTopic, 0)[0]
+	require.Equal(t, "open", string(half.Body))
+	level, _ := half.Property(codec.PropDelayTimeLevel)
+	require.Equal(t, "1", string(level))
+	group, _ := half.Property(codec.PropProducerGroup)
+	require.Equal(t, "pg", string(group))
 	s.createGroup("G", func(*body.SubscriptionGroupConfig) {})
 	s.commit("G", "T", 0, 9)
 	require.NoError(t, s.offsets.Persist())
@@ -86,6 +98,10 @@ func TestActingMaster(t *testing.T) {
 	require.True(t, ok)
 	require.EqualValues(t, 9, got, "taken back before the master was seen by anybody")
 	s.eventually(func() bool { return !s.replica.acting.Load() && s.replica.client.State() != 0 })
+	at2, _ := m.offsets.Query(codec.TransGroup, codec.HalfTopic, 0)
+	require.EqualValues(t, 2, at2, "the other broker has it now")
+	m.sendHalf("T", "pg", "new", "k", "v")
+	m.eventually(func() bool { return m.Transactions().Stats().Open == 1 })
 	m.mustSend("T", 1, "", "again")
 	m.awaitCopy(s)
 	require.Never(t, func() bool { return len(m.all("T", 0)) > 10 }, 300*time.Millisecond, 50*time.Millisecond,

@@ -421,6 +421,9 @@ func (b *Broker) Close(ctx context.Context) (err error) {
 			err = errors.Join(err, b.engine.Stop(ctx))
 		}
 		b.tasks.Wait()
+		if b.replica.escape != nil {
+			b.replica.escape.Close()
+		}
 		err = errors.Join(err, b.closeServices())
 		b.log.Info("broker stopped", "error", err)
 	})

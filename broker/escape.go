@@ -27,10 +27,10 @@ func (e *escapeStore) Append(m *codec.Message) store.PutResult {
 	if !b.isSlave() {
 		return e.MessageStore.Append(m)
 	}
-	if !b.replica.acting.Load() || !b.cfg.broker.EnableRemoteEscape {
+	if !b.escapes() {
 		return store.PutResult{Status: store.ServiceNotAvailable, Err: errEscapeOff}
 	}
-	if err := b.sendElsewhere(m); err != nil {
+	if err := b.sendElsewhere(m, notElsewhere...); err != nil {
 		return store.PutResult{Status: store.ServiceNotAvailable, Err: err}
 	}
 	return store.PutResult{Status: store.PutOK, Count: 1}
@@ -45,8 +45,17 @@ const hostFlags = codec.SysFlagBornHostV6 | codec.SysFlagStoreHostV6
 var notElsewhere = []string{codec.PropDelayTimeLevel, codec.PropRealTopic, codec.PropRealQueueID, codec.PropTimerDelaySec,
 	codec.PropTimerDelayMs, codec.PropTimerDeliverMs, codec.PropTimerOutMs}
 
-// sendElsewhere sends a message to another broker that takes messages of its topic.
-func (b *Broker) sendElsewhere(m *codec.Message) error {
+// escapeHalf gives a half message of the master to another broker, which asks its producers from then on. What it says of a
+// delay counts when it is committed there.
+func (b *Broker) escapeHalf(m *codec.Message) error { return b.sendElsewhere(m) }
+
+// escapes tells that this slave acts as master and gives messages to other brokers.
+func (b *Broker) escapes() bool {
+	return b.isSlave() && b.replica.acting.Load() && b.cfg.broker.EnableRemoteEscape
+}
+
+// sendElsewhere sends a message, without some properties, to another broker that takes messages of its topic.
+func (b *Broker) sendElsewhere(m *codec.Message, without ...string) error {
 	route, err := b.registrar.route(m.Topic)
 	if err != nil {
 		return fmt.Errorf("broker: route of %s: %w", m.Topic, err)
@@ -70,7 +79,7 @@ func (b *Broker) sendElsewhere(m *codec.Message) error {
 		return fmt.Errorf("broker: no other broker takes messages of %s", m.Topic)
 	}
 	to := targets[rand.IntN(len(targets))]
-	props := codec.RemoveProperty(nil, m.Properties, notElsewhere...)
+	props := codec.RemoveProperty(nil, m.Properties, without...)
 	h := codec.SendMessageHeader{ProducerGroup: []byte(codec.InnerProducerGroup), Topic: []byte(m.Topic),
 		QueueID: rand.Int32N(to.queues), SysFlag: m.SysFlag &^ hostFlags, BornTimestamp: m.BornTimestamp, Flag: m.Flag,
 		ReconsumeTimes: m.ReconsumeTimes, Properties: codec.Field{Value: props}}

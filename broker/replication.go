@@ -10,6 +10,7 @@ import (
 
 	"skylark/broker/member"
 	"skylark/broker/slave"
+	"skylark/broker/transaction"
 	"skylark/client"
 	"skylark/codec"
 	"skylark/codec/body"
@@ -31,8 +32,9 @@ type replica struct {
 	// promised tells that answers may have to wait for slaves (SYNC_MASTER).
 	promised bool
 	live     atomic.Pointer[liveSettings]
-	alive    atomic.Int32  // replicas that the name server knows, 0 = nobody asked
-	members  *member.Group // nil without enableSlaveActingMaster
+	alive    atomic.Int32               // replicas that the name server knows, 0 = nobody asked
+	members  *member.Group              // nil without enableSlaveActingMaster
+	escape   *transaction.EscapeService // with members, since Start
 	// acting tells that this slave acts as master; isolated that the broker is not online yet (see preOnline).
 	acting, isolated atomic.Bool
 	specials         sync.Mutex

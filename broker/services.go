@@ -24,17 +24,11 @@ func (b *Broker) svc() *services { return b.services.Load() }
 
 // makeServices makes and loads the services. The store is open.
 func (b *Broker) makeServices() (s *services, err error) {
-	bc, sc := b.cfg.broker, b.cfg.store
 	s = &services{}
 	if s.schedule, err = b.makeSchedule(); err != nil {
 		return nil, err
 	}
-	s.transactions = transaction.New(transaction.Options{Store: b.store, Offsets: b.offsets,
-		LogFileSize: int64(sc.MappedFileSizeCommitLog), FS: b.o.FS, File: path.Join(sc.StorePathRootDir, "config", "transactionMetrics"),
-		BrokerName: bc.BrokerName, StoreHost: func() netip.AddrPort { return b.storeHost },
-		Settings: b.transactionSettings, Producers: b.liveProducers, Ask: b.askProducer,
-		Delay: s.schedule.Rewrite, Timed: b.rewriteTimed, GiveUpTopic: b.makeGiveUpTopic, Stored: b.transactionStored,
-		Clock: b.clock, Log: b.o.Log.With("part", "transaction")})
+	s.transactions = transaction.New(b.transactionOptions(s.schedule))
 	if err := b.load("transaction counts", s.transactions.Load); err != nil {
 		return nil, err
 	}
@@ -56,6 +50,16 @@ func (b *Broker) makeSchedule() (*schedule.ScheduleMessageService, error) {
 		FlushInterval: millis(sc.FlushDelayOffsetInterval), Clock: b.clock, Log: b.log, Delivered: b.delivered,
 		Paused: b.specialPaused})
 	return s, b.load("delay offsets", s.Load)
+}
+
+func (b *Broker) transactionOptions(sched *schedule.ScheduleMessageService) transaction.Options {
+	sc := b.cfg.store
+	return transaction.Options{Store: b.store, Offsets: b.offsets, LogFileSize: int64(sc.MappedFileSizeCommitLog), FS: b.o.FS,
+		File:       path.Join(sc.StorePathRootDir, "config", "transactionMetrics"),
+		BrokerName: b.cfg.broker.BrokerName, StoreHost: func() netip.AddrPort { return b.storeHost },
+		Settings: b.transactionSettings, Producers: b.liveProducers, Ask: b.askProducer,
+		Delay: sched.Rewrite, Timed: b.rewriteTimed, GiveUpTopic: b.makeGiveUpTopic, Stored: b.transactionStored,
+		Clock: b.clock, Log: b.o.Log.With("part", "transaction")}
 }
 
 // close ends the goroutines.

@@ -70,8 +70,8 @@ func (b *Broker) startSpecial() error {
 	return b.beginSpecial()
 }
 
-// beginSpecial starts the services of a master, once. An acting master has delays and timers only: transactions and POP wait
-// for the master, because what they have is in its log.
+// beginSpecial starts the services of a master, once. An acting master has delays and timers only, and gives its open
+// transactions away (transaction.EscapeService); POP waits for the master, because what it has is in its log.
 func (b *Broker) beginSpecial() error {
 	b.replica.specials.Lock()
 	defer b.replica.specials.Unlock()
