@@ -15,15 +15,12 @@ import (
 	"skylark/codec/body"
 )
 
-// scenario runs f with a group of n brokers that are all in the SyncStateSet, and a topic T with one queue.
-func scenario(t *testing.T, n int, conf string, f func(t *testing.T, s *site)) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, n, conf)
-		defer s.close()
-		s.settled(n)
-		s.createTopic("T")
-		f(t, s)
-	})
+// scenario makes a group of n brokers that are all in the SyncStateSet, and a topic T with one queue.
+func scenario(t *testing.T, n int, conf string) *site {
+	s := newSite(t, n, conf)
+	s.settled(n)
+	s.createTopic("T")
+	return s
 }
 
 // elect moves the role by hand, as mqadmin electMaster.
@@ -65,7 +62,9 @@ func (s *site) other() *member {
 
 // A master that loses controller and slave goes on, as Java's: what only it has is cut off when it comes back.
 func TestOldMasterIsCut(t *testing.T) {
-	scenario(t, 2, "slaveReadEnable=true\n", func(t *testing.T, s *site) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 2, "slaveReadEnable=true\n")
+		defer s.close()
 		old := s.master()
 		s.mustSend("T", 10)
 		s.sameLogs()
@@ -92,7 +91,9 @@ func TestOldMasterIsCut(t *testing.T) {
 
 // The set shrinks when a slave dies, so that sends go on, and grows when it is back.
 func TestSetShrinksAndGrows(t *testing.T) {
-	scenario(t, 3, allAck, func(t *testing.T, s *site) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 3, allAck)
+		defer s.close()
 		s.mustSend("T", 5)
 		dead := s.other()
 		s.kill(dead.n)
@@ -110,7 +111,9 @@ func TestSetShrinksAndGrows(t *testing.T) {
 
 // The role is moved by hand, to and fro, while messages are sent. No acknowledged one is lost.
 func TestElectMaster(t *testing.T) {
-	scenario(t, 3, allAck, func(t *testing.T, s *site) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 3, allAck)
+		defer s.close()
 		for round := range 6 {
 			s.mustSend("T", 10)
 			m := s.settled(3)
@@ -129,7 +132,9 @@ func TestElectMaster(t *testing.T) {
 
 // Everything is stopped and started: ids, epochs and messages are kept, whoever starts first.
 func TestRestartOfAll(t *testing.T) {
-	scenario(t, 2, allAck, func(t *testing.T, s *site) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 2, allAck)
+		defer s.close()
 		s.mustSend("T", 20)
 		ids := []int64{s.members[0].Replicas().ID, s.members[1].Replicas().ID}
 		for _, first := range []int{0, 1} {
@@ -152,7 +157,9 @@ func TestRestartOfAll(t *testing.T) {
 
 // The controller is away: brokers keep their roles. A master that dies meanwhile is replaced when it is back.
 func TestControllerAway(t *testing.T) {
-	scenario(t, 2, allAck, func(t *testing.T, s *site) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 2, allAck)
+		defer s.close()
 		require.NoError(t, s.control.Close(t.Context()))
 		time.Sleep(time.Minute)
 		s.mustSend("T", 20)
@@ -172,7 +179,9 @@ func TestControllerAway(t *testing.T) {
 // What is not in the log is copied: topics, groups and offsets. What the old master did not tell any more is made of the
 // log.
 func TestTables(t *testing.T) {
-	scenario(t, 2, allAck, func(t *testing.T, s *site) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 2, allAck)
+		defer s.close()
 		m := s.master()
 		g := body.NewSubscriptionGroupConfig("G")
 		g.RetryMaxTimes = 3
@@ -211,7 +220,9 @@ func TestTables(t *testing.T) {
 
 // Delayed and timed messages are delivered by whoever is master when they are due, transactions are ended there.
 func TestSpecialServices(t *testing.T) {
-	scenario(t, 2, allAck, func(t *testing.T, s *site) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 2, allAck)
+		defer s.close()
 		send := func(text string, props ...string) *client.SendResult {
 			t.Helper()
 			var p []byte
@@ -261,7 +272,9 @@ func TestSpecialServices(t *testing.T) {
 
 // A broker whose files belong to another broker name does not start, and says why.
 func TestForeignIdentity(t *testing.T) {
-	scenario(t, 2, allAck, func(t *testing.T, s *site) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 2, allAck)
+		defer s.close()
 		s.stop(1)
 		require.NoError(t, replicas.Identity{Cluster: "c", Name: "x", ID: 7}.Save(s.members[1].fs, "/data/brokerIdentity"))
 		_, err := s.try(1)
@@ -275,7 +288,9 @@ func TestForeignIdentity(t *testing.T) {
 
 // With controllerLeaseMillis a master that has lost its controllers refuses messages before long.
 func TestLeaseEnds(t *testing.T) {
-	scenario(t, 2, "controllerLeaseMillis=6000\n", func(t *testing.T, s *site) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 2, "controllerLeaseMillis=6000\n")
+		defer s.close()
 		s.mustSend("T", 5)
 		time.Sleep(time.Minute)
 		s.mustSend("T", 5)
