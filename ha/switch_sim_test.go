@@ -3,6 +3,7 @@ package ha
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -65,6 +66,8 @@ type switchSim struct {
 	confirmed []byte // of offset 0 on: nothing of it may be lost or differ
 	elections int
 }
+
+var flagSeeds = flag.Int("seeds", 60, "runs of the simulation of automatic switching")
 
 func newSwitchSim(t *testing.T, seed uint64) *switchSim {
 	s := &switchSim{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 2)), now: 100_000, takenFor: map[int64]int64{}}
@@ -364,9 +367,9 @@ func (s *switchSim) round() {
 
 // Whatever fails, whoever is elected of the SyncStateSet has what was confirmed, and in the end all have the same.
 func TestSwitchSimulated(t *testing.T) {
-	seeds := 200
+	seeds := *flagSeeds
 	if testing.Short() {
-		seeds = 30
+		seeds = 10
 	}
 	elections, confirmed := 0, 0
 	for seed := range uint64(seeds) {
