@@ -309,8 +309,8 @@ func (b *Broker) takeBack(ctx context.Context, addr string) error {
 // MemberProcessor serves what the group says to each other and the name server to it: NOTIFY_MIN_BROKER_ID_CHANGE (905),
 // EXCHANGE_BROKER_HA_INFO (906), RESET_MASTER_FLUSH_OFFSET (908): Java AdminBrokerProcessor.
 //
-// The master's flushed offset (906 with syncMasterFlushOffsetWhenStartup, 908) is kept in the checkpoint and shown by 907, as
-// in Java. Slaves of either kind do nothing by it; ours compare their log with the master's.
+// The master's flushed offset (906 with syncMasterFlushOffsetWhenStartup, 908) is kept in the checkpoint and shown by 907,
+// as in Java. Slaves of either kind do nothing by it; ours compare their log with the master's.
 type MemberProcessor struct{ b *Broker }
 
 // Process implements rpc.Processor.

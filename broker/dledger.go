@@ -16,10 +16,10 @@ import (
 var ErrDLedger = errors.New("broker: DLedger is not supported")
 
 // howToMove ends every refusal.
-const howToMove = "Its place is taken by a controller and haAckRule=majority, with three replicas or more. To move: set these up " +
-	"under a brokerName of their own in the same cluster, let producers write there (wipeWritePerm for the old one), let " +
-	"consumers read the old brokers to their end, send again what has to be kept longer, then stop them. See docs/ha.md, " +
-	"\"Coming from DLedger\""
+const howToMove = "Its place is taken by a controller and haAckRule=majority, with three replicas or more. To move: " +
+	"set these up under a brokerName of their own in the same cluster, let producers write there (wipeWritePerm for the " +
+	"old one), let consumers read the old brokers to their end, send again what has to be kept longer, then stop them. " +
+	"See docs/ha.md, \"Coming from DLedger\""
 
 // refuseDLedger looks for DLedger in the configuration and in the store's directories.
 func refuseDLedger(files vfs.FS, sc *config.MessageStoreConfig) error {

@@ -31,7 +31,8 @@ func TestDLedgerIsRefused(t *testing.T) {
 	}
 	f("enableDLegerCommitLog=true\ndLegerGroup=g\ndLegerSelfId=n0\n", nil, "enableDLegerCommitLog=true")
 	f("", []string{"/data/dledger-n0/data"}, "/data/dledger-n0 has messages")
-	f("storePathDLedgerCommitLog=/elsewhere/dledger\n", []string{"/elsewhere/dledger/data"}, "/elsewhere/dledger (storePathDLedger")
+	f("storePathDLedgerCommitLog=/elsewhere/dledger\n", []string{"/elsewhere/dledger/data"},
+		"/elsewhere/dledger (storePathDLedger")
 	f("storePathDLedgerCommitLog=/elsewhere/dledger\n", []string{path.Join("/elsewhere", "dledger")}, "")
 	f("storePathDLedgerCommitLog=/elsewhere/dledger\n", nil, "")
 	f("dLegerGroup=g\ndLegerSelfId=n0\n", []string{"/data/commitlog"}, "")

@@ -12,8 +12,8 @@ import (
 
 const quorumConf = "haAckRule=majority\ntotalReplicas=3\n"
 
-// What haAckRule=majority promises: every message that was acknowledged is on all replicas that can be elected, a majority at
-// least; one of three may be lost, two may not, and whoever is elected has everything.
+// What haAckRule=majority promises: every message that was acknowledged is on all replicas that can be elected, a majority
+// at least; one of three may be lost, two may not, and whoever is elected has everything.
 func TestQuorum(t *testing.T) {
 	g := startGuided(t)
 	a, b, c := g.broker(quorumConf), g.broker(quorumConf), g.broker(quorumConf)

@@ -67,8 +67,8 @@ func startGuided(t *testing.T) *guided {
 // broker starts a replica. The first one becomes the master.
 func (g *guided) broker(conf string) *testBroker {
 	g.t.Helper()
-	b := start(g.t, setup{conf: "enableControllerMode=true\ncontrollerAddr=" + onlyController + "\nslaveReadEnable=true\n" + conf,
-		namesrv: g.dialer, prepare: func(b *Broker) { b.o.ListenHA = "127.0.0.1:0" }})
+	conf = "enableControllerMode=true\ncontrollerAddr=" + onlyController + "\nslaveReadEnable=true\n" + conf
+	b := start(g.t, setup{conf: conf, namesrv: g.dialer, prepare: func(b *Broker) { b.o.ListenHA = "127.0.0.1:0" }})
 	b.eventually(func() bool { return !b.replica.isolated.Load() })
 	return b
 }

@@ -65,8 +65,8 @@ func (g *trio) replica(id int64) {
 	require.NoError(g.t, err)
 	epochs, err := OpenEpochs(o.FS, dir+"/epochFileCheckpoint", quietLog)
 	require.NoError(g.t, err)
-	h, err := NewAutoSwitchHAService(SwitchOptions{Log: s, Clock: clock.System, Slog: quietLog, Live: g.live.Load, Epochs: epochs,
-		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+	h, err := NewAutoSwitchHAService(SwitchOptions{Log: s, Clock: clock.System, Slog: quietLog, Live: g.live.Load,
+		Epochs: epochs, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 			c, err := g.net.Dial(ctx, addr)
 			if err == nil && id == 3 {
 				g.slow.Store(uint32(netip.MustParseAddrPort(c.LocalAddr().String()).Port()))

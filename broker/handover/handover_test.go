@@ -52,7 +52,7 @@ func TestNoSendFails(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(50 * time.Millisecond)
+		pass(50 * time.Millisecond)
 		answer, err := s.handOver(-1)
 		require.NoError(t, err)
 		require.EqualValues(t, 2, answer.MasterBrokerID)
@@ -60,7 +60,7 @@ func TestNoSendFails(t *testing.T) {
 		require.EqualValues(t, 6, answer.MasterEpoch)
 		require.EqualValues(t, 5, answer.HeldRequests, "each producer waits with one")
 		require.EqualValues(t, 2, s.prepared.Load(), "before and while requests are held")
-		time.Sleep(50 * time.Millisecond)
+		pass(50 * time.Millisecond)
 		close(stop)
 		wg.Wait()
 		require.Less(t, longest, 200*time.Millisecond)
@@ -80,7 +80,7 @@ func TestTakenBack(t *testing.T) {
 			prepare(s)
 			ch := make(chan *codec.Command, 1)
 			go func() {
-				time.Sleep(100 * time.Millisecond) // while the hand-over is under way
+				pass(100 * time.Millisecond) // while the hand-over is under way
 				answer, err := s.send(c, "x")
 				require.NoError(t, err)
 				ch <- answer
@@ -147,7 +147,7 @@ func TestHeldTooLong(t *testing.T) {
 			_, err := s.handOver(-1)
 			require.NoError(t, err)
 		}()
-		time.Sleep(100 * time.Millisecond)
+		pass(100 * time.Millisecond)
 		synctest.Wait()
 		began := time.Now()
 		answer, err := s.send(c, "x")
@@ -177,7 +177,7 @@ func TestForwarding(t *testing.T) {
 		require.Equal(t, "replica ", call(codec.ReqPullMessage))
 		require.Equal(t, "master ", call(codec.ReqHeartBeat))
 		require.NoError(t, c.Oneway(context.Background(), masterAddr, codec.NewRequest(codec.ReqEndTransaction)))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Equal(t, "slave", call(codec.ReqSendMessage), "the time is over")
 		require.Equal(t, replicaAddr, func() string { s.gate.Forward(replicaAddr, time.Minute); return s.gate.Target() }())
 		require.Equal(t, "replica ", call(codec.ReqSendMessage))

@@ -255,3 +255,9 @@ func (s *scene) send(c *client.Client, data string) (*codec.Command, error) {
 	req.Body = []byte(data)
 	return c.Call(context.Background(), masterAddr, req)
 }
+
+// pass lets virtual time go by.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -33,7 +33,9 @@ type EscapeService struct {
 }
 
 // NewEscapeService makes the service.
-func NewEscapeService(o EscapeOptions) *EscapeService { return &EscapeService{o: o, stop: make(chan struct{})} }
+func NewEscapeService(o EscapeOptions) *EscapeService {
+	return &EscapeService{o: o, stop: make(chan struct{})}
+}
 
 // Start begins to look, every transactionCheckInterval but every 5 s at least, whether it is wanted.
 func (e *EscapeService) Start() { e.done.Go(e.run) }
