@@ -108,6 +108,11 @@ func (c *cluster) server(name, role string, port, id int) *server {
 			delete(s.props, "allAckInSyncStateSet")
 			s.props["haAckRule"], s.props["totalReplicas"] = "majority", fmt.Sprint(c.shape.brokers)
 		}
+		for setting := range strings.SplitSeq(*flagConf, ";") {
+			if key, value, ok := strings.Cut(setting, "="); ok {
+				s.props[key] = value
+			}
+		}
 		if *flagMixed && id%2 == 0 {
 			s.kind = java
 		}

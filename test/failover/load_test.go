@@ -139,9 +139,18 @@ func (l *load) send(key string, queue int32, data []byte) bool {
 		l.r.doubt()
 		return false
 	}
-	at := place{res.QueueID, int64(res.QueueOffset)}
-	l.r.ack(ours, ack{key: key, addr: m.addr, at: at, start: start, end: time.Now()})
+	l.r.ack(ours, acked(key, res, start))
 	return true
+}
+
+// acked notes an answer. The broker that stored the message stands in its id: a broker that hands over its role passes on
+// what it is sent.
+func acked(key string, res *client.SendResult, start time.Time) ack {
+	a := ack{key: key, at: place{res.QueueID, int64(res.QueueOffset)}, start: start, end: time.Now()}
+	if host, _, err := codec.ParseOffsetMsgID(res.MsgIDs[0]); err == nil {
+		a.addr = host.String()
+	}
+	return a
 }
 
 // drop gives up a connection that says nothing: after a partition it would wait for the next try of TCP.

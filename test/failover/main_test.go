@@ -25,6 +25,7 @@ var (
 	flagOnly   = flag.String("only", "", "faults that TestRounds may take, joined by semicolons; all if empty")
 	flagJava   = flag.Bool("java", true, "producers and consumers of Java beside ours")
 	flagMixed  = flag.Bool("mixed", false, "every second broker of TestRounds is Java's")
+	flagConf   = flag.String("conf", "", "further settings of brokers: key=value, joined by semicolons")
 	flagKills  = flag.Int("kills", 0, "kill -9 of the master for each group of TestKills; 0 skips it")
 	flagKeep   = flag.String("keep", "", "directory for logs; they stay there")
 	flagOut    = flag.String("out", "", "file for the table of TestKills")

@@ -177,11 +177,18 @@ func (s *server) fill() error {
 		return err
 	}
 	defer f.Close()
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return err
+	size := int64(0)
+	for step := int64(64 << 20); step >= 4096; { // the broker takes some meanwhile
+		switch err := unix.Fallocate(int(f.Fd()), 0, size, step); err {
+		case nil:
+			size += step
+		case unix.ENOSPC:
+			step /= 2
+		default:
+			return err
+		}
 	}
-	return unix.Fallocate(int(f.Fd()), 0, 0, int64(st.Bavail)*st.Bsize)
+	return nil
 }
 
 func (s *server) free() error { return os.Remove(filepath.Join(s.dir, "store", ballast)) }

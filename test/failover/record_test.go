@@ -16,7 +16,7 @@ type place struct {
 // ack is a send that was answered SEND_OK.
 type ack struct {
 	key   string
-	addr  string // who answered
+	addr  string // who stored it
 	at    place
 	start time.Time
 	end   time.Time

@@ -198,8 +198,7 @@ func (s *session) haunt(f *fault, old *server) (end func()) {
 			res, err := s.ours.client.Send(call, old.addr(), &codec.SendMessageHeader{ProducerGroup: []byte("P-old"),
 				Topic: []byte(topic), QueueID: int32(seq % queues)}, []byte(key+" "))
 			if err == nil && res.Code == codec.RespSuccess {
-				at := place{res.QueueID, int64(res.QueueOffset)}
-				s.r.ack("old", ack{key: key, addr: old.addr(), at: at, start: start, end: time.Now()})
+				s.r.ack("old", acked(key, res, start))
 			}
 			cancel()
 		}
