@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"skylark/codec/body"
 	"skylark/internal/clock"
+	"skylark/internal/cowtable"
 	"skylark/reactor"
 )
 
@@ -66,7 +65,7 @@ type ConsumerManager struct {
 	log     *slog.Logger
 	expired time.Duration
 	on      Events
-	groups  atomic.Pointer[map[string]*Consumers]
+	groups  cowtable.Table[Consumers]
 
 	requested requested
 
@@ -79,23 +78,27 @@ type ConsumerManager struct {
 
 // NewConsumerManager makes an empty manager; a client is Expired after expired without heartbeat.
 func NewConsumerManager(ck clock.Clock, log *slog.Logger, expired time.Duration, on Events) *ConsumerManager {
-	m := &ConsumerManager{clock: ck, log: log, expired: expired, conns: map[uint64][]string{}, on: on}
-	m.groups.Store(&map[string]*Consumers{})
-	return m
+	return &ConsumerManager{clock: ck, log: log, expired: expired, conns: map[uint64][]string{}, on: on}
 }
 
 // Lookup finds a group with members, nil when there is none. No lock, no allocation.
-func (m *ConsumerManager) Lookup(group []byte) *Consumers { return (*m.groups.Load())[string(group)] }
+func (m *ConsumerManager) Lookup(group []byte) *Consumers { return m.groups.GetBytes(group) }
 
 // Get is Lookup by string.
-func (m *ConsumerManager) Get(group string) *Consumers { return (*m.groups.Load())[group] }
+func (m *ConsumerManager) Get(group string) *Consumers { return m.groups.Get(group) }
 
 // Groups are the names of the groups with members, sorted.
-func (m *ConsumerManager) Groups() []string { return slices.Sorted(maps.Keys(*m.groups.Load())) }
+func (m *ConsumerManager) Groups() (out []string) {
+	for name := range m.groups.All() {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
 
 // GroupsOf are the groups that subscribe a topic now.
 func (m *ConsumerManager) GroupsOf(topic string) (out []string) {
-	for name, c := range *m.groups.Load() {
+	for name, c := range m.groups.All() {
 		if (*c.subs.Load())[topic] != nil {
 			out = append(out, name)
 		}
@@ -205,9 +208,7 @@ func (m *ConsumerManager) enter(r *Registration) (*Consumers, error) {
 	}
 	if c == nil {
 		c = newConsumers(r.Group)
-		next := maps.Clone(*m.groups.Load())
-		next[r.Group] = c
-		m.groups.Store(&next)
+		m.groups.Set(r.Group, c)
 	}
 	m.conns[id] = append(m.conns[id], r.Group)
 	m.members++
@@ -273,9 +274,7 @@ func (m *ConsumerManager) remove(group string, id uint64) (ch change, removed bo
 	m.members--
 	ch.group = group
 	if len(c.clients) == 0 {
-		next := maps.Clone(*m.groups.Load())
-		delete(next, group)
-		m.groups.Store(&next)
+		m.groups.Set(group, nil)
 		ch.gone = true
 	} else if !c.Broadcasting() {
 		ch.left = c.connsLocked()
@@ -303,7 +302,7 @@ func (m *ConsumerManager) ConnClosed(conn reactor.Conn, notify func(group string
 // Expired are the connections whose clients have been silent for too long; the caller closes them.
 func (m *ConsumerManager) Expired() (out []reactor.Conn) {
 	limit := m.clock.Millis() - m.expired.Milliseconds()
-	for _, c := range *m.groups.Load() {
+	for _, c := range m.groups.All() {
 		for _, cl := range c.Clients() {
 			if cl.LastUpdate < limit {
 				out = append(out, cl.Conn)

@@ -15,6 +15,7 @@ import (
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/internal/clock"
+	"skylark/internal/cowtable"
 	"skylark/internal/persist"
 	"skylark/internal/vfs"
 )
@@ -60,7 +61,7 @@ type Options struct {
 // Manager is Java's ConsumerOffsetManager.
 type Manager struct {
 	o       Options
-	groups  groupTable
+	groups  cowtable.Table[topics]
 	mu      sync.Mutex // changes of the tables; never held across I/O: commits on event loops may add a queue
 	pairs   int
 	saving  sync.Mutex // version and saved
@@ -127,7 +128,7 @@ func (m *Manager) Load() error {
 		t.table.Store(&table)
 		groups[group] = t
 	}
-	m.groups.load(groups)
+	m.groups.Load(groups)
 	if w.DataVersion != nil {
 		m.version = *w.DataVersion
 	}
@@ -135,7 +136,7 @@ func (m *Manager) Load() error {
 }
 
 func (m *Manager) find(group, topic string) *queues {
-	t := m.groups.get(group)
+	t := m.groups.Get(group)
 	if t == nil {
 		return nil
 	}
@@ -155,11 +156,11 @@ func (m *Manager) obtain(group, topic string) *queues {
 	if m.pairs >= MaxPairs {
 		return nil
 	}
-	t := m.groups.get(group)
+	t := m.groups.Get(group)
 	if t == nil {
 		t = &topics{}
 		t.table.Store(&map[string]*queues{})
-		m.groups.set(group, t)
+		m.groups.Set(group, t)
 	}
 	table := maps.Clone(*t.table.Load())
 	q := &queues{}
@@ -266,7 +267,7 @@ func (q *queues) committed() (any bool) {
 
 // PulledTopics are the topics that a group has pulled since the start, sorted.
 func (m *Manager) PulledTopics(group string) (out []string) {
-	if t := m.groups.get(group); t != nil {
+	if t := m.groups.Get(group); t != nil {
 		out = slices.Sorted(maps.Keys(*t.table.Load()))
 	}
 	return out
@@ -274,7 +275,7 @@ func (m *Manager) PulledTopics(group string) (out []string) {
 
 // TopicsOf are the topics in which a group has offsets, sorted.
 func (m *Manager) TopicsOf(group string) (out []string) {
-	if t := m.groups.get(group); t != nil {
+	if t := m.groups.Get(group); t != nil {
 		for topic, q := range *t.table.Load() {
 			if q.committed() {
 				out = append(out, topic)
@@ -287,7 +288,7 @@ func (m *Manager) TopicsOf(group string) (out []string) {
 
 // GroupsOf are the groups with offsets in a topic, sorted.
 func (m *Manager) GroupsOf(topic string) (out []string) {
-	for group, t := range m.groups.all() {
+	for group, t := range m.groups.All() {
 		if q := (*t.table.Load())[topic]; q.committed() {
 			out = append(out, group)
 		}
@@ -300,7 +301,7 @@ func (m *Manager) GroupsOf(topic string) (out []string) {
 // group once, however many topics there are.
 func (m *Manager) WithProgress(topics map[string]bool) (out []string) {
 	found := map[string]bool{}
-	for _, t := range m.groups.all() {
+	for _, t := range m.groups.All() {
 		for name, q := range *t.table.Load() {
 			if topics[name] && !found[name] {
 				q.each(func(_ int32, at codec.QueueOffset) { found[name] = found[name] || at > 0 })
@@ -360,7 +361,7 @@ func (m *Manager) drop(match func(group, topic string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dropped := 0
-	for group, t := range m.groups.all() {
+	for group, t := range m.groups.All() {
 		table := *t.table.Load()
 		rest := maps.Clone(table)
 		for topic, q := range table {
@@ -375,7 +376,7 @@ func (m *Manager) drop(match func(group, topic string) bool) {
 		dropped += len(table) - len(rest)
 		t.table.Store(&rest)
 		if len(rest) == 0 {
-			m.groups.set(group, nil)
+			m.groups.Set(group, nil)
 		}
 	}
 	if dropped > 0 {
@@ -442,7 +443,7 @@ func (m *Manager) wrap() body.ConsumerOffsetSerializeWrapper {
 	if m.o.EnableLmq {
 		w.LmqOffsetTable = map[string]codec.QueueOffset{}
 	}
-	for group, t := range m.groups.all() {
+	for group, t := range m.groups.All() {
 		for topic, q := range *t.table.Load() {
 			offsets := map[int32]codec.QueueOffset{}
 			q.each(func(id int32, at codec.QueueOffset) { offsets[id] = at })
