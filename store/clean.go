@@ -74,6 +74,7 @@ func (c *cleanService) run() {
 	defer close(c.done)
 	ticker := c.s.o.Clock.NewTicker(c.s.o.CleanResourceInterval)
 	defer ticker.Stop()
+	dropped := c.s.o.Clock.Millis()
 	for {
 		select {
 		case <-c.stop:
@@ -83,6 +84,10 @@ func (c *cleanService) run() {
 		}
 		c.s.stats.sample(c.s.o.Clock.Now())
 		c.round()
+		if now := c.s.o.Clock.Millis(); now-dropped >= idlePagesInterval {
+			c.s.dropIdlePages(now)
+			dropped = now
+		}
 	}
 }
 
