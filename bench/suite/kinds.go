@@ -14,7 +14,7 @@ import (
 const (
 	kindCount   = 100_000
 	filterFill  = 200_000
-	filterCount = 200_000 // that match
+	filterCount = 600_000 // that match
 	popCount    = 100_000
 	groupCount  = 10_000
 	groupQueues = 10 // so many pulls each

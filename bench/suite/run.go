@@ -96,6 +96,7 @@ func (res *Result) measure(ctx context.Context, o *Options, w *workload, targets
 			if out[t] {
 				continue
 			}
+			awaitQuiet(ctx, targets, t)
 			begun := time.Now()
 			values, err := w.measure(ctx, &env{o: o, t: t, warn: res.problem})
 			if err != nil || ctx.Err() != nil {
@@ -128,4 +129,43 @@ func brief(values []value) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Before a target is measured the others have time to end what the last workload has left them to do (a collection, writes
+// to the disk): until they use less than quietShare of a core (an idle Java broker takes 14 %), but not for ever.
+const (
+	quietShare = 0.25
+	quietLook  = 250 * time.Millisecond
+	quietLimit = 10 * time.Second
+)
+
+func awaitQuiet(ctx context.Context, targets []*target, next *target) {
+	used := func() (sum time.Duration) {
+		for _, t := range targets {
+			if t == next || t.pid == 0 {
+				continue
+			}
+			if cpu, err := bench.ProcessCPU(t.pid); err == nil { // else it does not tell, or is gone
+				sum += cpu
+			}
+		}
+		return sum
+	}
+	if len(targets) < 2 {
+		return
+	}
+	tick := time.NewTicker(quietLook)
+	defer tick.Stop()
+	for end, before := time.Now().Add(quietLimit), used(); time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := used()
+		if float64(now-before) < quietShare*float64(quietLook) {
+			return
+		}
+		before = now
+	}
 }
