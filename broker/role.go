@@ -242,6 +242,9 @@ func (b *Broker) follow(ctx context.Context, id int64, r *replicas.Role) error {
 	if s.leads {
 		defer b.passOn(r.MasterAddress)()
 	}
+	if b.master() != r.MasterAddress {
+		s.ha.SetMaster("") // the old master may be alive, know of no other, and take an old slave's reports for copies
+	}
 	if err := s.ha.BecomeSlave(ctx, id, r.Epoch); err != nil {
 		return err
 	}
