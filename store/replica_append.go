@@ -54,23 +54,19 @@ func (p *copyPace) took(n int, bulk bool, millis func() int64) bool {
 	return took <= bulkMillis || piece >= bulkPiece
 }
 
-// copyFile is the open file to which a slave that catches up copies.
+// copyFile is the open file to which a slave that catches up copies. Meanwhile its mapping has no read-ahead: a reader near
+// the end of the log would fill megabytes behind it with zeros, just before they are written.
 type copyFile struct {
-	mf *mappedFile // nil when none is open; only compared
+	mf *mappedFile // nil when none is open; with a reference
 	f  vfs.File
 }
 
 // writeAt writes to mf at pos. It may wait for the disk.
 func (c *copyFile) writeAt(mf *mappedFile, pos int64, b []byte) error {
 	if c.mf != mf {
-		if err := c.close(); err != nil {
+		if err := errors.Join(c.close(), c.open(mf)); err != nil {
 			return err
 		}
-		f, err := mf.fs.OpenReadWrite(mf.path)
-		if err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
-		c.mf, c.f = mf, f
 	}
 	if _, err := c.f.WriteAt(b, pos); err != nil {
 		return fmt.Errorf("store: write %s [%d,+%d): %w", mf.path, pos, len(b), err)
@@ -78,13 +74,33 @@ func (c *copyFile) writeAt(mf *mappedFile, pos int64, b []byte) error {
 	return nil
 }
 
+func (c *copyFile) open(mf *mappedFile) error {
+	f, err := mf.fs.OpenReadWrite(mf.path)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if !mf.Acquire() {
+		return errors.Join(fmt.Errorf("%w: %s", errFileGone, mf.path), f.Close())
+	}
+	c.mf, c.f = mf, f
+	c.advise(vfs.AdviseRandom)
+	return nil
+}
+
 func (c *copyFile) close() error {
-	f := c.f
-	c.mf, c.f = nil, nil
-	if f == nil {
+	if c.f == nil {
 		return nil
 	}
-	return f.Close()
+	c.advise(vfs.AdviseNormal)
+	err := c.f.Close()
+	c.mf.Release()
+	c.mf, c.f = nil, nil
+	return err
+}
+
+func (c *copyFile) advise(a vfs.Advice) {
+	v := c.mf.view.Load()
+	_ = v.mapping.Advise(0, int64(len(v.bytes)), a) // a hint
 }
 
 // AppendLog puts bytes of the master's log behind ours (Java CommitLog.appendData). at is where they start there: the end
@@ -127,6 +143,9 @@ func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
 	if next := s.pace.took(len(b), bulk, s.o.Clock.Millis); next != bulk && !mf.buffered {
 		s.cl.bulk.Store(next)
 		s.cl.populate.wake()
+		if !next {
+			return s.copyTo.close()
+		}
 	}
 	s.cl.flusher.appended()
 	s.reput.wake()
