@@ -67,6 +67,7 @@ type follower struct {
 	floor   store.PhyOffset // the master serves nothing from before it
 
 	begun   bool
+	stored  bool            // something of this connection
 	from    store.PhyOffset // where the comparison began
 	lowest  store.PhyOffset // where it can begin: what both have, as far as known
 	check   store.PhyOffset // everything before was compared, or is ours from this connection
@@ -88,7 +89,7 @@ func newFollower(log FollowLog, l *slog.Logger) *follower {
 
 // begin prepares for a new connection and gives the first report. known is the master's log, if somebody could ask.
 func (f *follower) begin(nowMillis int64, known *Range) (store.PhyOffset, error) {
-	f.headN, f.body, f.quiet, f.cutAt = 0, 0, 0, -1
+	f.headN, f.body, f.quiet, f.cutAt, f.stored = 0, 0, 0, -1, false
 	f.readAt, f.wroteAt, f.begun = nowMillis, nowMillis, true
 	if known != nil {
 		f.master = *known
@@ -233,6 +234,7 @@ func (f *follower) take(b []byte) error {
 		return f.foreign(err)
 	}
 	f.check += store.PhyOffset(len(b))
+	f.stored = true
 	return nil
 }
 
@@ -327,7 +329,7 @@ func (f *follower) report(nowMillis, heartbeatMillis int64) (store.PhyOffset, bo
 	if f.check <= f.reported && nowMillis-f.wroteAt < heartbeatMillis {
 		return 0, false
 	}
-	if f.log.MaxPhyOffset() > 0 {
+	if f.stored || f.log.MaxPhyOffset() > 0 { // what is stored may be in a write buffer still, where readers do not see it
 		f.reported = max(f.check, f.reported)
 	}
 	f.wroteAt = nowMillis

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -288,13 +289,15 @@ func (s *site) createTopic(name string) {
 }
 
 // send sends one message where the routes say.
-func (s *site) send(topic string) error {
+func (s *site) send(topic string) error { return s.sendIn(topic, 500*time.Millisecond) }
+
+func (s *site) sendIn(topic string, limit time.Duration) error {
 	text := fmt.Appendf(nil, "message %d", len(s.sent))
 	addr := s.route(topic)
 	if addr == "" {
 		return fmt.Errorf("no route")
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
 	defer cancel()
 	r, err := s.client.Send(ctx, addr, &codec.SendMessageHeader{Topic: []byte(topic), QueueID: 0}, text)
 	switch {
@@ -371,10 +374,10 @@ const allAck = "allAckInSyncStateSet=true\nslaveReadEnable=true\n"
 // The master is killed: the other replica serves before three seconds are over, with everything that was acknowledged; the
 // old one comes back as slave and gets what it missed; and so on.
 func TestFailover(t *testing.T) {
-	for _, n := range []int{2, 3} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+	f := func(n int, conf string) {
+		t.Run(fmt.Sprint(n, " ", strings.Fields(conf)), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, n, allAck)
+				s := newSite(t, n, allAck+conf)
 				defer s.close()
 				s.settled(n)
 				s.createTopic("T")
@@ -396,4 +399,10 @@ func TestFailover(t *testing.T) {
 			})
 		})
 	}
+	f(2, "")
+	f(3, "")
+	f(2, "transientStorePoolEnable=true\ntransientStorePoolSize=3\n")
+	f(2, "flushDiskType=SYNC_FLUSH\n")
+	f(3, "haAckRule=majority\ntotalReplicas=3\n")
+	f(2, "duplicateSuppressionEnable=true\n")
 }
