@@ -116,7 +116,10 @@ func (s *SyncSet) Connected(id int64, learner bool, nowMillis int64) {
 	}
 	x := s.slaves[id]
 	if x == nil {
-		x = &setSlave{caughtUp: s.leadAt}
+		x = &setSlave{}
+		if contains(s.local, id) {
+			x.caughtUp = s.leadAt // it had everything for the controller
+		}
 		s.slaves[id] = x
 	}
 	x.connected, x.learner = true, learner
@@ -236,15 +239,6 @@ func (s *SyncSet) joins(id int64, x *setSlave, end store.PhyOffset, nowMillis in
 		return x.ack >= x.barrier
 	}
 	return false
-}
-
-// counts tells whether a slave must have what is confirmed.
-func (s *SyncSet) counts(id int64) bool {
-	if contains(s.mayBe, id) {
-		return true
-	}
-	x := s.slaves[id]
-	return x != nil && x.barrier >= 0
 }
 
 // Confirmed is up to where everybody who counts has the log, which ends at end here. It never goes back while this replica
