@@ -1,6 +1,10 @@
 package forward
 
-import "skylark/codec"
+import (
+	"strings"
+
+	"skylark/codec"
+)
 
 // Concerns tells whether a request goes to the master: what clients send, read, acknowledge, lock and commit. What they
 // tell of themselves (heartbeats) stays, for they tell it to every broker of their routes, and so do replies, which go to
@@ -19,12 +23,16 @@ func Concerns(code int) bool {
 	return false
 }
 
-// refusesRole tells that an answer says "I am no master": what brokers of Java and Skylark answer to a request of that code
-// while they are slaves, or just not writeable yet. Nothing was done then.
-func refusesRole(code int, answer *codec.Command) bool {
+// notEnough is in the remark of brokers of Java and Skylark that have too few replicas to take a message.
+const notEnough = "in-sync replicas not enough"
+
+// notYet tells that an answer says "I am no master": what brokers of Java and Skylark answer to a request of that code while
+// they are slaves, or just not writeable yet, or their replicas have not come back. Nothing was done then.
+func notYet(code int, answer *codec.Command) bool {
 	switch code {
 	case codec.ReqSendMessage, codec.ReqSendMessageV2, codec.ReqSendBatchMessage:
-		return answer.Code == codec.RespSystemBusy || answer.Code == codec.RespServiceNotAvailable
+		return answer.Code == codec.RespSystemBusy || answer.Code == codec.RespServiceNotAvailable ||
+			answer.Code == codec.RespSystemError && strings.Contains(answer.Remark, notEnough)
 	}
 	return false
 }

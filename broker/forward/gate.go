@@ -431,7 +431,7 @@ func (g *Gate) answered(addr string, t *taken, answer *codec.Command, err error)
 		g.refuse(t, fmt.Sprintf("the new master %s does not answer: %v", addr, err))
 		return
 	}
-	if refusesRole(t.cmd.Code, answer) && g.again(t) {
+	if notYet(t.cmd.Code, answer) && g.again(t) {
 		return
 	}
 	answer.Opaque, answer.Type, answer.Flag = t.d.Opaque, t.d.Type, codec.FlagResponse
