@@ -8,6 +8,7 @@ import (
 
 	"skylark/broker/replicas"
 	"skylark/codec"
+	"skylark/ha"
 	"skylark/internal/vfs"
 	"skylark/store"
 )
@@ -126,24 +127,36 @@ func (b *brokerProc) Work() {
 	}
 }
 
-// takeRole changes the role; nothing else happens meanwhile, and waiting is tried again.
+// takeRole changes the role. It takes its time now and then, before and after, as in a broker with much to dispatch; the
+// manager hears news meanwhile.
 func (b *brokerProc) takeRole(r *replicas.Role) {
-	err := b.ha.takeRole(b.m.ID(), r)
-	if b.h.image != nil {
+	w := b.h.w
+	take := func() {
+		err := b.ha.takeRole(b.m.ID(), r)
+		if b.h.image != nil {
+			return
+		}
+		w.Tracef("%s: epoch %d, master %v (%d): %v", b.h.Name, r.Epoch, r.Master, r.MasterID, err)
+		switch {
+		case err != nil && !errors.Is(err, ha.ErrOldEpoch): // that it has followed a newer master meanwhile may be
+			w.Fail("%s does not take its role: %w", b.h.Name, err)
+			return
+		case err == nil && r.Master:
+			w.Check.becameMaster(b, r.Epoch)
+		}
+		done := func() { b.m.RoleDone(b.h.Clock().Now(), err) }
+		if w.chance(0.8) {
+			done()
+			return
+		}
+		b.h.After(w.between(0, time.Second), done)
+	}
+	if w.chance(0.8) {
+		take()
 		return
 	}
-	b.h.w.Tracef("%s: epoch %d, master %v (%d): %v", b.h.Name, r.Epoch, r.Master, r.MasterID, err)
-	if err != nil && !errors.Is(err, errLater) {
-		b.h.w.Fail("%s does not take its role: %w", b.h.Name, err)
-		return
-	}
-	if err == nil && r.Master {
-		b.h.w.Check.becameMaster(b, r.Epoch)
-	}
-	b.m.RoleDone(b.h.Clock().Now(), err)
+	b.h.After(w.between(0, time.Second), take)
 }
-
-var errLater = errors.New("sim: not yet")
 
 // id is the broker's id at the controllers.
 func (b *brokerProc) id() int64 { return b.m.ID() }
@@ -155,6 +168,12 @@ func (b *brokerProc) confirmedKnown() bool {
 }
 
 func (b *brokerProc) confirmed() store.PhyOffset { return b.ha.confirmed() }
+
+// confirmedRecords is confirmed without what there is of a last record: nobody is shown it, and a new master cuts it.
+func (b *brokerProc) confirmedRecords() store.PhyOffset {
+	p, _ := b.log.RecordStart(b.confirmed()) // never fails
+	return p
+}
 
 // beat tells a controller that the broker lives, as replicas.Service does.
 func (b *brokerProc) beat(addr string) {
@@ -235,8 +254,7 @@ func (b *brokerProc) serve(c *Conn, v any) {
 
 // put stores a message and answers when its copies are there.
 func (b *brokerProc) put(c *Conn, r *sendRequest) {
-	role, ok := b.m.Role()
-	if !ok || !role.Master || b.log.Following() || b.ha.fenced || !b.ha.admit() {
+	if b.log.Following() || b.ha.fenced || !b.ha.admit() {
 		c.Send(&sendAnswer{n: r.n, status: sendRefused})
 		return
 	}

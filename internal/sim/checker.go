@@ -216,7 +216,7 @@ func (k *Checker) logs() {
 	}
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			k.equal(a, b, min(a.confirmed(), b.confirmed()))
+			k.equal(a, b, min(a.confirmedRecords(), b.confirmedRecords()))
 		}
 	}
 }
