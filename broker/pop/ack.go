@@ -2,6 +2,7 @@ package pop
 
 import (
 	"fmt"
+	"math/bits"
 
 	"skylark/codec"
 	"skylark/store"
@@ -118,10 +119,12 @@ func (s *Service) ack(r *Receipt, topic, group string, offsets []codec.QueueOffs
 	errs []error) {
 	k := key{topic, group, r.QueueID, r.StartOffset, r.PopTime}
 	errs = make([]error, len(offsets))
-	var e *open
-	var bits uint32
 	var claimed []codec.QueueOffset
-	record := false // some have to be written
+	e, messages := s.claimAll(k, r, offsets)
+	if e != nil {
+		claimed, offsets = offsets, nil // nothing is left to be judged by itself
+	}
+	record := e != nil // some have to be written
 	for i, at := range offsets {
 		c, bit, err := s.ledger.claim(k, r, offsets[i:i+1], s.o.Clock.Millis)
 		if c == nil && err == nil {
@@ -130,7 +133,7 @@ func (s *Service) ack(r *Receipt, topic, group string, offsets []codec.QueueOffs
 		if errs[i] = err; err != nil {
 			continue
 		}
-		e, bits, claimed = c, bits|bit, append(claimed, at)
+		e, messages, claimed = c, messages|bit, append(claimed, at)
 		record = true
 	}
 	if !record {
@@ -138,7 +141,7 @@ func (s *Service) ack(r *Receipt, topic, group string, offsets []codec.QueueOffs
 	}
 	put, err := s.putAck(e, r, topic, group, claimed, batch)
 	if e != nil { // those of the run before are not counted
-		s.settled(e, bits, err == nil)
+		s.settled(e, messages, err == nil)
 	}
 	if s.o.Settings().Log {
 		s.trace("acknowledged", queueKey{topic, group, r.QueueID}, "receipt", r.String(), "messages", len(claimed), "error", err)
@@ -147,11 +150,26 @@ func (s *Service) ack(r *Receipt, topic, group string, offsets []codec.QueueOffs
 		for i := range errs {
 			if errs[i] == nil {
 				errs[i] = err
-				s.ledger.unclaimBefore(k, offsets[i])
 			}
+		}
+		for _, at := range claimed {
+			s.ledger.unclaimBefore(k, at)
 		}
 	}
 	return put.EndOffset, errs
+}
+
+// claimAll claims all messages at once, as most acks are good; nil: each has to be judged by itself.
+func (s *Service) claimAll(k key, r *Receipt, offsets []codec.QueueOffset) (e *open, messages uint32) {
+	e, messages, err := s.ledger.claim(k, r, offsets, s.o.Clock.Millis)
+	if err != nil || e == nil {
+		return nil, 0
+	}
+	if bits.OnesCount32(messages) != len(offsets) { // one comes twice
+		s.unclaim(e, messages)
+		return nil, 0
+	}
+	return e, messages
 }
 
 // settled ends the claim of some messages.
