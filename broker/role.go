@@ -43,6 +43,9 @@ const (
 	// searchInterval is how often a slave looks whether it is connected to its master, and while it is not asks where to
 	// connect.
 	searchInterval = 250 * time.Millisecond
+	// For soonTime after a new role it looks every soonInterval: the new master may only just become one, and its sends wait
+	// for this slave.
+	soonInterval, soonTime = 5 * time.Millisecond, time.Second
 	// searchTimeout bounds the question.
 	searchTimeout = time.Second
 )
@@ -98,8 +101,9 @@ func (b *Broker) crashed() bool {
 // startSwitching begins to speak with the controllers.
 func (b *Broker) startSwitching() {
 	s, c := b.replica.switching, b.cfg.broker
-	b.tasks.Add(1)
+	b.tasks.Add(2)
 	go b.synchronize()
+	go b.leaveFullDisks()
 	m := replicas.NewService(replicas.ServiceOptions{
 		Manager: replicas.Options{Cluster: c.BrokerClusterName, Name: c.BrokerName, Address: b.advertised.Text,
 			Controllers: b.controllerAddrs(), Identity: s.identity,
@@ -147,7 +151,7 @@ func (b *Broker) lookUpControllers(ctx context.Context) (list []string, err erro
 
 // takeRole makes the broker master or slave (Java ReplicasManager.changeToMaster, changeToSlave).
 func (b *Broker) takeRole(ctx context.Context, id int64, r *replicas.Role) error {
-	s, began := b.replica.switching, b.clock.Now()
+	began := b.clock.Now()
 	take := b.follow
 	if r.Master {
 		take = b.lead
@@ -155,8 +159,6 @@ func (b *Broker) takeRole(ctx context.Context, id int64, r *replicas.Role) error
 	if err := take(ctx, id, r); err != nil {
 		return err
 	}
-	b.replica.isolated.Store(false)
-	s.tasks.Go(b.registrar.registerAll)
 	b.log.Warn("role taken", "master", r.Master, "id", id, "masterEpoch", r.Epoch, "masterId", r.MasterID, "masterAddr",
 		r.MasterAddress, "phyOffset", int64(b.store.MaxPhyOffset()), "took", b.clock.Now().Sub(began))
 	return nil
@@ -180,11 +182,13 @@ func (b *Broker) lead(ctx context.Context, id int64, r *replicas.Role) error {
 		return err
 	}
 	if s.leads {
+		b.announce()
 		return nil // the same master counts on
 	}
 	s.leads = true
 	b.adoptTopics()
 	b.assume(codec.MasterID, config.SyncMaster)
+	b.announce()
 	if err := b.beginSpecial(); err != nil {
 		b.log.Error("timer not started", "error", err)
 	}
@@ -261,7 +265,14 @@ func (b *Broker) follow(ctx context.Context, id int64, r *replicas.Role) error {
 	searching, stop := context.WithCancel(b.registrar.ctx)
 	s.search = stop
 	s.tasks.Go(func() { b.searchMaster(searching, r.MasterAddress) })
+	b.announce()
 	return nil
+}
+
+// announce has the name servers know the broker with its role. It does not wait for them.
+func (b *Broker) announce() {
+	b.replica.isolated.Store(false)
+	b.replica.switching.tasks.Go(b.registrar.registerAll)
 }
 
 // endSpecial ends the services of a master.
@@ -335,9 +346,9 @@ func (b *Broker) newSynchronize() *slave.SlaveSynchronize {
 // controllers are asked whether it still is the master.
 func (b *Broker) searchMaster(ctx context.Context, addr string) {
 	s := b.replica.switching
-	t := b.clock.NewTicker(searchInterval)
-	defer t.Stop()
-	was := false
+	t := b.clock.NewTicker(soonInterval)
+	defer func() { t.Stop() }()
+	was, soon := false, b.clock.Now().Add(soonTime)
 	for {
 		on := b.linked()
 		if !on {
@@ -351,6 +362,11 @@ func (b *Broker) searchMaster(ctx context.Context, addr string) {
 			}
 		}
 		was = on
+		if !soon.IsZero() && (on || b.clock.Now().After(soon)) {
+			soon = time.Time{}
+			t.Stop()
+			t = b.clock.NewTicker(searchInterval)
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -123,11 +123,13 @@ func TestLoadChecks(t *testing.T) {
 	f("advertiseAddr=x:0", `broker.conf:1: advertiseAddr=x:0: "x:0" has no port from 1 to 65535`)
 	f("outboundLowWatermark=8388608",
 		"broker.conf:1: outboundLowWatermark=8388608: want less than outboundHighWatermark=8388608")
-	f("enableControllerMode=true\nenableDLegerCommitLog=true",
-		"broker.conf:2: enableDLegerCommitLog=true: want false together with enableControllerMode=true")
+	f("enableControllerMode=true",
+		"broker.conf: controllerAddr=: want the addresses of the controllers for enableControllerMode=true")
+	f("enableControllerMode=true\ncontrollerAddr=a:1\nenableDLegerCommitLog=true",
+		"broker.conf:3: enableDLegerCommitLog=true: want false together with enableControllerMode=true")
 	f("haAckRule=majority\ntotalReplicas=3", "broker.conf:1: haAckRule=majority: want enableControllerMode=true: who has the "+
 		"majority's messages is known by controllers")
-	f("haAckRule=majority\nenableControllerMode=true", "broker.conf: totalReplicas=1: want the number of replicas, 3 or more, "+
+	f("haAckRule=majority\ncontrollerAddr=a:1\nenableControllerMode=true", "broker.conf: totalReplicas=1: want the number of replicas, 3 or more, "+
 		"with haAckRule=majority: more than half of two are both")
 	f("tls.server.mode=enforcing\ntls.test.mode.enable=false", "broker.conf:1: tls.server.mode=enforcing: "+
 		"want tls.server.keyPath and tls.server.certPath, or tls.test.mode.enable=true")

@@ -86,6 +86,9 @@ func checkBroker(sn snapshot, rep *report) {
 		rep.add("enableDLegerCommitLog", "true", "want false together with enableControllerMode=true")
 	}
 	checkQuorum(sn, rep)
+	if b.EnableControllerMode && b.ControllerAddr == "" {
+		rep.add("controllerAddr", "", "want the addresses of the controllers for enableControllerMode=true")
+	}
 	if b.BrokerName == "" {
 		rep.add("brokerName", "", "want a name")
 	}

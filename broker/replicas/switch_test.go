@@ -312,3 +312,31 @@ func TestLeaseEnds(t *testing.T) {
 		s.checkSent(s.master(), "T")
 	})
 }
+
+// A master that is killed and started at once, before the controllers have noticed, lets another one of the set go first:
+// after a power cut that one would have more of the log.
+func TestRestartAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 2, allAck)
+		defer s.close()
+		s.mustSend("T", 20)
+		m := s.master()
+		id := m.Replicas().ID
+		s.kill(m.n)
+		s.start(m.n)
+		out := s.outage("T")
+		t.Logf("sends fail for %v", out)
+		require.Less(t, out, 3*time.Second)
+		require.NotEqual(t, id, s.master().Replicas().ID)
+		s.settled(2)
+		s.checkSent(s.master(), "T")
+
+		s.stop(s.other().n) // alone, there is nobody to wait for
+		m = s.settled(1)
+		s.mustSend("T", 20)
+		s.kill(m.n)
+		s.start(m.n)
+		require.Less(t, s.outage("T"), time.Second)
+		s.checkSent(s.master(), "T")
+	})
+}

@@ -120,6 +120,12 @@ func TestFailoverTimes(t *testing.T) {
 		s.send(other, 20)
 		s.check(other)
 	}
+	text := mqadmin(t, s.dir, "getBrokerEpoch", "-n", address(0), "-b", group)
+	printed(t, text, "#Epoch: EpochEntry{epoch=7, startOffset=")
+	text = mqadmin(t, s.dir, "getSyncStateSet", "-a", address(1), "-b", group)
+	printed(t, text, "#SyncStateSetNums", "2")
+	text = mqadmin(t, s.dir, "haStatus", "-n", address(0), "-b", s.brokers[1].addr)
+	printed(t, text, "#MasterAddr")
 }
 
 // trySend sends the next message once.
