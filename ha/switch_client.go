@@ -144,6 +144,9 @@ func (c *switchClient) follow(address string) error {
 	if moved || c.ctx.Err() != nil {
 		return errMoved
 	}
+	if _, err := c.o.Log.CutTail(); err != nil { // the log ends where readers see it end, with a whole record
+		return err
+	}
 	live := c.o.Live()
 	hello := c.f.Begin(c.o.Clock.Millis(), id, live.SyncFromLastFile, live.AsyncLearner, known)
 	if err := c.say(conn, hello); err != nil {
@@ -153,9 +156,15 @@ func (c *switchClient) follow(address string) error {
 	return c.transfer(conn, address)
 }
 
-// transfer reads until the connection ends.
+// transfer reads until the connection ends. It reports as HAClient does.
 func (c *switchClient) transfer(conn net.Conn, address string) error {
 	buf := make([]byte, readBytes)
+	reader := newSocketReader(conn, func() error {
+		if c.f.Unreported() <= 0 {
+			return nil
+		}
+		return c.reportNow(conn)
+	})
 	for {
 		live := c.o.Live()
 		heartbeat := live.HeartbeatInterval.Milliseconds()
@@ -167,7 +176,7 @@ func (c *switchClient) transfer(conn net.Conn, address string) error {
 		if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
 			return fmt.Errorf("ha: %w", err)
 		}
-		n, err := conn.Read(buf)
+		n, err := reader.read(buf)
 		now = c.o.Clock.Millis()
 		if n > 0 {
 			if err := c.received(buf[:n], now, address); err != nil {
@@ -177,8 +186,8 @@ func (c *switchClient) transfer(conn net.Conn, address string) error {
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("ha: read from the master: %w", err)
 		}
-		if frame, ok := c.f.Due(now, heartbeat); ok {
-			if err := c.say(conn, frame); err != nil {
+		if now >= c.f.NextReport(heartbeat) || c.f.Unreported() > maxUnreported || !reader.drains() {
+			if err := c.reportNow(conn); err != nil {
 				return err
 			}
 		}
@@ -186,6 +195,15 @@ func (c *switchClient) transfer(conn net.Conn, address string) error {
 			return errSilentMaster
 		}
 	}
+}
+
+// reportNow tells the master what the slave has, if there is something to tell.
+func (c *switchClient) reportNow(conn net.Conn) error {
+	frame, ok := c.f.Due(c.o.Clock.Millis(), c.o.Live().HeartbeatInterval.Milliseconds())
+	if !ok {
+		return nil
+	}
+	return c.say(conn, frame)
 }
 
 // received takes bytes of the master and shows consumers what it confirms.

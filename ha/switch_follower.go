@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 
 	"skylark/store"
 )
@@ -35,6 +36,7 @@ type SwitchFollower struct {
 	first     bool            // the first report is due
 	quiet     int             // heartbeats in a row though there should be more
 	confirm   store.PhyOffset // as the master said
+	out       [switchReportBytes]byte
 }
 
 // NewSwitchFollower follows with a log and its epochs.
@@ -253,21 +255,30 @@ func (s *SwitchFollower) cutTo(own, master []EpochEntry, masterEnd store.PhyOffs
 	return s.epochs.TruncateSuffix(s.log.MaxPhyOffset())
 }
 
-// Due is a report to send to the master now, if there is something new or it is time.
+// Due is a report to send to the master now, if there is something new or it is time. It is good until the next call.
 func (s *SwitchFollower) Due(nowMillis, heartbeatMillis int64) (frame []byte, ok bool) {
 	if !s.shaken {
 		return nil, false
 	}
+	offset := s.f.reported
 	if s.first {
 		s.first = false
 		s.f.wroteAt = nowMillis
-		return appendSwitchReport(nil, s.f.reported), true
-	}
-	offset, ok := s.f.report(nowMillis, heartbeatMillis)
-	if !ok {
+	} else if offset, ok = s.f.report(nowMillis, heartbeatMillis); !ok {
 		return nil, false
 	}
-	return appendSwitchReport(nil, offset), true
+	return appendSwitchReport(s.out[:0], offset), true
+}
+
+// Unreported is how much was compared or appended since the last report; much, if the first one is due.
+func (s *SwitchFollower) Unreported() int64 {
+	switch {
+	case !s.shaken:
+		return 0
+	case s.first:
+		return math.MaxInt64
+	}
+	return int64(s.f.unreported())
 }
 
 // NextReport is when Due has something to say though nothing came.

@@ -111,7 +111,11 @@ func (s *AutoSwitchHAService) BecomeMaster(ctx context.Context, id int64, master
 		s.SetSyncStateSet(set, setEpoch)
 		return nil
 	}
-	if err := s.beginEpoch(masterEpoch, s.o.Log.MaxPhyOffset()); err != nil {
+	end, err := s.o.Log.RecordStart(s.o.Log.MaxPhyOffset()) // write buffers may be in the middle of a record
+	if err == nil {
+		err = s.beginEpoch(masterEpoch, end)
+	}
+	if err != nil {
 		return err
 	}
 	s.lead(id, masterEpoch, set, setEpoch, false, 0)

@@ -110,7 +110,7 @@ func (s *MessageStore) Lead() error {
 	if _, err := s.cutTail(); err != nil {
 		return err
 	}
-	if behind := s.DispatchBehindBytes(); behind > 0 {
+	if behind := s.cl.wroteEnd() - s.reput.where(); behind > 0 {
 		return fmt.Errorf("store: %d bytes of the log have no queue entries yet", behind)
 	}
 	s.cl.stopPuts(func() {
@@ -141,27 +141,54 @@ func (s *MessageStore) CutTail() (PhyOffset, error) {
 	return s.cutTail()
 }
 
-// cutTail is CutTail under appendMu. The file is not written anew, as TruncateLog does: a new master is waited for.
+// cutTail is CutTail under appendMu. Everything before the cut can be shown afterwards: it is committed, and flushed where
+// that is what consumers wait for. The file is not written anew, as TruncateLog does: a new master is waited for.
 func (s *MessageStore) cutTail() (PhyOffset, error) {
-	end := s.tail.next
-	mf := s.cl.files.last()
-	if wrote := s.cl.wroteEnd(); end >= wrote || mf == nil {
-		return wrote, nil
+	if err := s.cl.files.commit(); err != nil {
+		return 0, err
 	}
-	if mf.buffered || int64(end) < mf.fileFrom {
-		return end, s.TruncateLog(end)
+	end := s.tail.next
+	if wrote := s.cl.wroteEnd(); end >= wrote {
+		end = wrote
+	} else if err := s.cutInPlace(end); err != nil {
+		return 0, err
+	}
+	if s.o.FlushDiskType == SyncFlush {
+		if err := s.cl.files.flush(0); err != nil {
+			return 0, err
+		}
+	}
+	s.reput.wake()
+	return end, nil
+}
+
+// cutInPlace takes back the last bytes of the last file, which are committed and were shown to nobody.
+func (s *MessageStore) cutInPlace(end PhyOffset) error {
+	q := s.cl.files
+	mf := q.last()
+	if int64(end) < mf.fileFrom {
+		return s.TruncateLog(end)
 	}
 	s.cl.putLock.Lock()
 	defer s.cl.putLock.Unlock()
-	q := s.cl.files
 	q.flushMu.Lock()
 	defer q.flushMu.Unlock()
+	q.commitMu.Lock()
+	defer q.commitMu.Unlock()
 	pos, wrote := int64(end)-mf.fileFrom, mf.wrotePosition.Load()
 	s.log.Info("what there is of the last record is cut", "phyOffset", end, "bytes", wrote-pos)
 	mf.wrotePosition.Store(pos)
 	mf.flushedPosition.Store(min(pos, mf.flushedPosition.Load()))
 	q.flushedWhere.Store(min(int64(end), q.flushedWhere.Load()))
-	return end, mf.zero(pos, wrote)
+	if mf.buffered {
+		mf.committedPosition.Store(pos)
+		q.committedWhere.Store(int64(end))
+		if _, err := mf.out.WriteAt(make([]byte, wrote-pos), pos); err != nil {
+			return fmt.Errorf("store: clear %s from %d: %w", mf.path, pos, err)
+		}
+		return nil
+	}
+	return mf.zero(pos, wrote)
 }
 
 // ConfirmTo is a bound of what consumers are shown, besides what is there, on a master and on a slave: in a group with

@@ -2,6 +2,7 @@ package store
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -121,4 +122,46 @@ func TestIndexGoesOnAfterACut(t *testing.T) {
 	require.NoError(t, s.AppendLog(end, second.Bytes))
 	awaitDispatch(t, s)
 	require.Eventually(t, func() bool { return s.index.behind() == 0 }, testWait, testTick)
+}
+
+// A slave has all of its log shown before it becomes master, also what is in write buffers or waits for a flush: the queues
+// go on behind it.
+func TestLeadShowsEverythingFirst(t *testing.T) {
+	f := func(change func(*Options), cut int) {
+		t.Helper()
+		master := openStore(t, testOptions(vfs.NewMem(), "/master"))
+		fillStore(t, master, 20, "a")
+		o := testOptions(vfs.OS, t.TempDir())
+		change(&o)
+		s := followerStore(t, o)
+		seg, ok := master.ReadLog(0, 1<<20)
+		require.True(t, ok)
+		defer seg.Owner.Release()
+		require.NoError(t, s.AppendLog(0, seg.Bytes[:len(seg.Bytes)-cut]))
+		end, err := s.CutTail()
+		require.NoError(t, err)
+		require.Equal(t, end, s.MaxPhyOffset())
+		awaitDispatch(t, s)
+		require.NoError(t, s.Lead())
+		for q := range int32(4) {
+			put := mustPut(t, s, testMessage("T", q, "next"))
+			want := master.MaxOffset("T", q)
+			if q == 3 && cut > 0 {
+				want-- // its last record was not whole
+			}
+			require.Equal(t, want, put.QueueOffset)
+		}
+		awaitDispatch(t, s)
+		require.Len(t, bodies(t, s, "T", 3), int(s.MaxOffset("T", 3)))
+	}
+	pool := func(o *Options) {
+		o.TransientStorePoolEnable, o.CommitCommitLogLeastPages, o.CommitIntervalCommitLog = true, 4, time.Hour
+		o.CommitCommitLogThoroughInterval = time.Hour
+	}
+	sync := func(o *Options) { o.FlushDiskType = SyncFlush }
+	for _, cut := range []int{0, 5} {
+		f(func(*Options) {}, cut)
+		f(pool, cut)
+		f(sync, cut)
+	}
 }
