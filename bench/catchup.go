@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"skylark/client"
+	"skylark/codec"
+	"skylark/codec/body"
 )
 
 // catchUpPause is between two questions to the slave.
@@ -21,20 +23,20 @@ type CatchUpOptions struct {
 	Master, Slave       string        // --master, --slave: host:port, where clients connect
 	MasterPID, SlavePID int           // --master-pid, --slave-pid; 0: their CPU time is not known
 	Wait                time.Duration // --wait: how long the slave may take to answer, to begin, and to go on
-	// ask gives a broker's runtime information (tests).
-	ask func(ctx context.Context, addr string) (map[string]string, error)
+	// status and info ask the master for its slaves, and the slave for its runtime information (tests).
+	status func(ctx context.Context, addr string) (*body.HARuntimeInfo, error)
+	info   func(ctx context.Context, addr string) (map[string]string, error)
 }
 
-// CatchUpReport is how a slave got what its master had. It counts from the last look at which nothing had come yet, or from
-// the first one.
+// CatchUpReport is how a slave got what its master had. It counts from the last look at which it was not connected or had
+// got nothing.
 type CatchUpReport struct {
-	Bytes   int64         `json:"bytes"`
-	Took    time.Duration `json:"tookNanos"`
-	Queues  time.Duration `json:"queuesNanos"` // until all of it had its entries in the queues
-	Peak    float64       `json:"peakMegabytesPerSec"`
-	Master  float64       `json:"masterCpuSecondsPerGB"` // 0: not known
-	Slave   float64       `json:"slaveCpuSecondsPerGB"`
-	Partial bool          `json:"partial"` // it had begun before the first look
+	Bytes  int64         `json:"bytes"`
+	Took   time.Duration `json:"tookNanos"`
+	Queues time.Duration `json:"queuesNanos"` // until all of it had its entries in the queues
+	Peak   float64       `json:"peakMegabytesPerSec"`
+	Master float64       `json:"masterCpuSecondsPerGB"` // 0: not known
+	Slave  float64       `json:"slaveCpuSecondsPerGB"`  // until its queues are complete
 }
 
 // MegabytesPerSec is the rate of all of it.
@@ -44,114 +46,129 @@ func (r *CatchUpReport) MegabytesPerSec() float64 {
 
 // Text is the report in a line.
 func (r *CatchUpReport) Text() string {
-	text := fmt.Sprintf("%.2f GB in %.2f s: %.0f MB/s, best half second %.0f MB/s; queues complete after %.2f s; CPU s a GB: "+
-		"master %.2f, slave %.2f", float64(r.Bytes)/1e9, r.Took.Seconds(), r.MegabytesPerSec(), r.Peak, r.Queues.Seconds(),
+	return fmt.Sprintf("%.2f GB in %.2f s: %.0f MB/s, best half second %.0f MB/s; queues complete after %.2f s; CPU s a GB: "+
+		"master %.2f, slave %.2f\n", float64(r.Bytes)/1e9, r.Took.Seconds(), r.MegabytesPerSec(), r.Peak, r.Queues.Seconds(),
 		r.Master, r.Slave)
-	if r.Partial {
-		text += " (the slave had begun before the first look)"
-	}
-	return text + "\n"
 }
 
-// look is the state of the slave at a moment.
+// look is the state at a moment.
 type look struct {
 	at          time.Time
-	end, behind int64
+	end         int64 // up to where the slave has the log, -1 while it is not connected
 	master, cpu time.Duration
 }
 
-// CatchUp watches a slave until it has all that the master has now, and its queues have entries for all of it. Nothing
-// should be sent meanwhile. It may be called before the slave runs.
+// CatchUp watches a slave, of which the master has no other one, until it has all that the master has now, and its queues
+// have entries for all of it. Nothing should be sent meanwhile. It is called before the slave connects, which may be before it
+// runs.
 func CatchUp(ctx context.Context, o CatchUpOptions) (*CatchUpReport, error) {
-	if o.ask == nil {
+	if o.status == nil {
 		c := client.New(client.Options{CallTimeout: time.Second, ConnectTimeout: time.Second})
 		defer c.Close() // nothing is under way
-		o.ask = c.RuntimeInfo
+		o.info = c.RuntimeInfo
+		o.status = func(ctx context.Context, addr string) (*body.HARuntimeInfo, error) {
+			answer, err := c.Do(ctx, addr, codec.NewRequest(codec.ReqGetBrokerHAStatus))
+			if err != nil {
+				return nil, err
+			}
+			info := &body.HARuntimeInfo{}
+			return info, body.Decode(answer.Body, info)
+		}
 	}
-	master, err := o.look(ctx, o.Master)
+	end, now, err := o.look(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("bench: catchup: master: %w", err)
 	}
-	r := &CatchUpReport{}
-	var first, begin look // before anything had come, and with the first bytes
+	if now.end >= end {
+		return nil, errors.New("bench: catchup: the slave has all of it already")
+	}
+	r, begin := &CatchUpReport{}, now
 	var seen []look
 	for deadline := time.Now().Add(o.Wait); ; {
-		now, err := o.look(ctx, o.Slave)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case time.Now().After(deadline):
-			return nil, fmt.Errorf("bench: catchup: no progress for %v: the slave is at %d of %d: %w", o.Wait, now.end, master.end,
-				err)
-		case err != nil:
-		case first.at.IsZero():
-			first, begin = now, now
-			if now.end >= master.end {
-				return nil, errors.New("bench: catchup: the slave has all of it already")
-			}
-		case begin.end == first.end && now.end == first.end:
-			begin = now
-		default:
-			if len(seen) == 0 || seen[len(seen)-1].end != now.end || seen[len(seen)-1].behind != now.behind {
-				deadline = time.Now().Add(o.Wait)
-			}
-			if len(seen) == 0 {
-				seen, r.Partial = append(seen, begin), begin == first
-			}
-			if r.note(&seen, now, master.end) {
-				return r, nil
-			}
-		}
 		if !wait(ctx, catchUpPause) {
 			return nil, ctx.Err()
 		}
+		last := now.end
+		if _, now, err = o.look(ctx); err != nil {
+			return nil, fmt.Errorf("bench: catchup: master: %w", err)
+		}
+		switch {
+		case now.end > last:
+			deadline = time.Now().Add(o.Wait)
+		case time.Now().After(deadline):
+			return nil, fmt.Errorf("bench: catchup: no progress for %v: the slave is at %d of %d", o.Wait, now.end, end)
+		}
+		if begin.end < 0 || now.end <= begin.end {
+			begin = now
+			continue
+		}
+		if seen = append(seen, now); len(seen) == 1 {
+			seen = []look{begin, now}
+		}
+		r.note(seen)
+		if now.end >= end {
+			break
+		}
 	}
+	return r, r.finish(ctx, &o, seen)
 }
 
-// note takes a look over; true at the end.
-func (r *CatchUpReport) note(seen *[]look, now look, end int64) bool {
-	*seen = append(*seen, now)
-	begin := (*seen)[0]
-	for _, l := range *seen {
+// note takes the last look over.
+func (r *CatchUpReport) note(seen []look) {
+	begin, now := seen[0], seen[len(seen)-1]
+	r.Bytes, r.Took = now.end-begin.end, now.at.Sub(begin.at)
+	for _, l := range seen {
 		if d := now.at.Sub(l.at); d >= 500*time.Millisecond && d < time.Second {
 			r.Peak = max(r.Peak, float64(now.end-l.end)/1e6/d.Seconds())
 			break
 		}
 	}
-	if now.end < end {
-		return false
-	}
-	if r.Took == 0 {
-		r.Bytes, r.Took = now.end-begin.end, now.at.Sub(begin.at)
-	}
-	r.Queues = now.at.Sub(begin.at)
-	gb := float64(r.Bytes) / 1e9
-	r.Master, r.Slave = (now.master-begin.master).Seconds()/gb, (now.cpu-begin.cpu).Seconds()/gb
-	return now.behind <= 0
 }
 
-// look asks a broker.
-func (o *CatchUpOptions) look(ctx context.Context, addr string) (l look, err error) {
-	table, err := o.ask(ctx, addr)
+// finish waits for the queues.
+func (r *CatchUpReport) finish(ctx context.Context, o *CatchUpOptions, seen []look) error {
+	begin, copied := seen[0], seen[len(seen)-1]
+	for deadline := time.Now().Add(o.Wait); ; {
+		table, err := o.info(ctx, o.Slave)
+		if err == nil {
+			var behind int64
+			if behind, err = strconv.ParseInt(table["dispatchBehindBytes"], 10, 64); err == nil && behind <= 0 {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("bench: catchup: the queues of the slave are not complete after %v: %w", o.Wait, err)
+		}
+		if !wait(ctx, catchUpPause) {
+			return ctx.Err()
+		}
+	}
+	r.Queues = time.Since(begin.at)
+	_, now, err := o.look(ctx)
+	gb := float64(r.Bytes) / 1e9
+	r.Master, r.Slave = (copied.master-begin.master).Seconds()/gb, (now.cpu-begin.cpu).Seconds()/gb
+	return err
+}
+
+// look asks the master; end is that of its log.
+func (o *CatchUpOptions) look(ctx context.Context) (end int64, l look, err error) {
+	info, err := o.status(ctx, o.Master)
 	if err != nil {
-		return l, err
+		return 0, l, err
 	}
-	l.at = time.Now()
-	if l.end, err = strconv.ParseInt(table["commitLogMaxOffset"], 10, 64); err != nil {
-		return l, fmt.Errorf("commitLogMaxOffset of %s: %w", addr, err)
-	}
-	if l.behind, err = strconv.ParseInt(table["dispatchBehindBytes"], 10, 64); err != nil {
-		return l, fmt.Errorf("dispatchBehindBytes of %s: %w", addr, err)
+	l.at, l.end = time.Now(), -1
+	for _, c := range info.HAConnectionInfo {
+		l.end = max(l.end, int64(c.SlaveAckOffset))
 	}
 	if o.MasterPID != 0 {
 		if l.master, err = processCPU(o.MasterPID); err != nil {
-			return l, err
+			return 0, l, err
 		}
 	}
 	if o.SlavePID != 0 {
 		l.cpu, err = processCPU(o.SlavePID)
 	}
-	return l, err
+	return int64(info.MasterCommitLogMaxOffset), l, err
 }
 
 // catchUpMain is the command.
