@@ -117,13 +117,13 @@ func (k *Checker) powerLost(was Process) {
 		return
 	}
 	k.Counts["power lost"]++
-	had := b.log
-	for _, id := range k.sorted() {
-		m := k.messages[id]
-		if (m.acked || m.shown) && had.has(m) && m.end > had.synced && !m.excused {
-			m.excused = true
-			k.excusedFrom = min(k.excusedFrom, m.at)
-			k.Counts["excused"]++
+	for _, q := range b.log.queues { // also what is not acknowledged: the answer may be on its way
+		for _, e := range q {
+			if m := k.messages[e.id]; m != nil && e.End() > b.log.synced && !m.excused {
+				m.excused = true
+				k.excusedFrom = min(k.excusedFrom, e.at)
+				k.Counts["excused"]++
+			}
 		}
 	}
 }

@@ -24,6 +24,9 @@
 // never; datagrams of Raft are lost, doubled and overtaken; wall clocks jump, and no two clocks are even. What a connection
 // of TCP promises is kept: order, and nothing lost in between.
 //
+// They begin when every log has something: a slave with messages waits for an operator when its master's log is empty. With
+// minInSyncReplicas=2 a group whose first master dies with its first, unacknowledged message can so come to stand still.
+//
 // # What is checked
 //
 // See Checker. Every message that a client was told of, or shown, stays where it is, whoever becomes master. The promise is

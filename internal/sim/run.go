@@ -68,6 +68,9 @@ func (c *Cluster) run() error {
 		w.Fail("available: there is no first master")
 		return w.failure
 	}
+	if err := w.RunUntil(recoverTime, c.begun); err != nil {
+		return err
+	}
 	n := &nemesis{c: c}
 	n.start()
 	if err := w.Run(c.Config.Faults); err != nil {
@@ -75,6 +78,17 @@ func (c *Cluster) run() error {
 	}
 	n.stop()
 	return c.rest()
+}
+
+// begun tells that every log has something. A slave that has messages does not follow a master whose log is empty, on
+// purpose: it may have the only copy, and waits for an operator.
+func (c *Cluster) begun() bool {
+	for _, h := range c.Brokers {
+		if b, ok := c.broker(h); !ok || b.log.MaxPhyOffset() == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // rest heals everything and waits until all is whole again.
