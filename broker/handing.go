@@ -25,7 +25,11 @@ type handing struct {
 		n atomic.Int64
 		_ [7]int64 // the rest of the cache line
 	}
+	full chan struct{} // the disk is full, messages are refused
 }
+
+// fullWait is how long the replica of a master with a full disk may take to catch up.
+const fullWait = 3 * time.Second
 
 // sends counts the turns with sends of a connection, and those that share its place.
 func (h *handing) sends(c reactor.Conn) *atomic.Int64 { return &h.under[c.ID()%uint64(len(h.under))].n }
@@ -53,6 +57,7 @@ func (b *Broker) quiet(ctx context.Context) {
 // makeHanding wires hand-over and forwarding to the rest.
 func (b *Broker) makeHanding() {
 	c := b.cfg.broker
+	b.handing.full = make(chan struct{}, 1)
 	b.handing.gate = forward.New(forward.Options{Clock: b.clock, Log: b.o.Log.With("part", "forward"),
 		Client: client.New(client.Options{Dialer: b.o.Dialer, Log: b.log}), Serves: b.serves,
 		Master: func() bool { return !b.isSlave() }, Serve: b.server.Serve, Begun: b.inflight.add, Done: b.inflight.done})
@@ -77,6 +82,37 @@ func (b *Broker) passOn(to string) func() {
 			return
 		}
 		gate.Forward(to, millis(b.o.Config.Own().HandoverForwardMillis))
+	}
+}
+
+// diskFilled is told by the store that it refuses messages; it does not wait.
+func (b *Broker) diskFilled() {
+	select {
+	case b.handing.full <- struct{}{}:
+	default: // that is known
+	}
+}
+
+// leaveFullDisks gives the role of a master whose disk is full to a replica, once each time that it fills. Should the disks of
+// all be full, the last one keeps the role.
+func (b *Broker) leaveFullDisks() {
+	defer b.tasks.Done()
+	for {
+		select {
+		case <-b.stop:
+			return
+		case <-b.handing.full:
+		}
+		if b.isSlave() {
+			continue
+		}
+		answer, err := b.handing.service.HandOver(&codec.HandoverRequestHeader{To: -1, WaitMillis: fullWait.Milliseconds()})
+		if err != nil {
+			b.log.Error("the disk is full, and no replica takes the role of master", "error", err)
+			continue
+		}
+		b.log.Warn("the disk is full: a replica is master now", "masterId", answer.MasterBrokerID, "masterAddr",
+			answer.MasterAddress)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestPopFailover(t *testing.T) {
 	m.mustAck(got[0])
 	m.mustAck(got[1])
 	m.awaitCopy(s)
-	s.replica.sync.SyncAll(t.Context())
+	s.replica.sync.Load().SyncAll(t.Context())
 	require.Equal(t, codec.RespSystemError, s.ack(got[2]).Code, "not on a slave")
 	m.stop()
 	s.stop()

@@ -81,6 +81,9 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 			FileDeleted: func(path string) { b.log.Info("file deleted", "file", path) },
 			DiskFull: func(path string, used float64, refuse bool) {
 				b.log.Error("disk is filling", "path", path, "usedRatio", used, "writesRefused", refuse)
+				if refuse {
+					b.diskFilled()
+				}
 			},
 			WriteError: func(err error) { b.log.Error("store cannot write", "error", err) },
 		},
