@@ -265,6 +265,7 @@ func (s *MessageStore) putFailure(err error) PutResult {
 	case errors.Is(err, ErrClosed), errors.Is(err, ErrNotWritable):
 		return PutResult{Status: ServiceNotAvailable, Err: err}
 	case diskFull(err):
+		s.clean.lookNow()
 		return PutResult{Status: CreateMappedFileFailed, Err: fmt.Errorf("%w: %w", ErrDiskFull, err)}
 	case errors.Is(err, errNoFile):
 		return PutResult{Status: CreateMappedFileFailed, Err: err}

@@ -45,13 +45,16 @@ func (o *Options) diskLimits() diskLimits {
 type cleanService struct {
 	s            *MessageStore
 	manualRounds atomic.Int32
+	looked       atomic.Int64 // ms, of the last lookNow
 	wakeup       chan struct{}
+	look         chan struct{} // the disk is to be watched, between rounds
 	stop         chan struct{}
 	done         chan struct{}
 }
 
 func newCleanService(s *MessageStore) *cleanService {
-	return &cleanService{s: s, wakeup: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	return &cleanService{s: s, wakeup: make(chan struct{}, 1), look: make(chan struct{}, 1), stop: make(chan struct{}),
+		done: make(chan struct{})}
 }
 
 func (c *cleanService) start() { go c.run() }
@@ -70,6 +73,25 @@ func (c *cleanService) deleteNow() {
 	}
 }
 
+// lookInterval is how often the disk is looked at while messages are refused.
+const lookInterval = 500 * time.Millisecond
+
+// lookNow has the disk watched without waiting for the next round: a put found no room for a file.
+func (c *cleanService) lookNow() {
+	now, last := c.s.o.Clock.Millis(), c.looked.Load()
+	if since := now - last; since >= 0 && since < lookInterval.Milliseconds() || !c.looked.CompareAndSwap(last, now) {
+		return
+	}
+	c.lookSoon()
+}
+
+func (c *cleanService) lookSoon() {
+	select {
+	case c.look <- struct{}{}:
+	default:
+	}
+}
+
 func (c *cleanService) run() {
 	defer close(c.done)
 	ticker := c.s.o.Clock.NewTicker(c.s.o.CleanResourceInterval)
@@ -79,6 +101,11 @@ func (c *cleanService) run() {
 		select {
 		case <-c.stop:
 			return
+		case <-c.look:
+			if c.watchDisk(); c.s.flags.has(flagDiskFull | flagLogicDiskFull) {
+				c.s.o.Clock.AfterFunc(lookInterval, c.lookSoon)
+			}
+			continue
 		case <-ticker.C():
 		case <-c.wakeup:
 		}
