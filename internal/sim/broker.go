@@ -23,7 +23,6 @@ type brokerProc struct {
 	ha  *replication
 
 	calls map[string]*controllerConn // by address
-	dirty bool                       // something was put since the last flush
 }
 
 const (
