@@ -58,10 +58,12 @@ func (c gatedConn) Read(b []byte) (int, error) {
 
 // switchGroup are replicas in one process, and a controller that answers at once.
 type switchGroup struct {
-	t    *testing.T
-	fs   *vfs.MemFS
-	live Live
-	all  []*switchReplica
+	t      *testing.T
+	fs     vfs.FS
+	dir    string
+	change func(*store.Options)
+	live   Live
+	all    []*switchReplica
 
 	mu       sync.Mutex
 	master   int64
@@ -89,7 +91,12 @@ func switchLive() Live {
 }
 
 func newSwitchGroup(t *testing.T, replicas int, live Live) *switchGroup {
-	g := &switchGroup{t: t, fs: vfs.NewMem(), live: live, epoch: NoEpoch}
+	return newSwitchGroupOn(t, vfs.NewMem(), "", replicas, live, func(*store.Options) {})
+}
+
+func newSwitchGroupOn(t *testing.T, fsys vfs.FS, dir string, replicas int, live Live, change func(*store.Options),
+) *switchGroup {
+	g := &switchGroup{t: t, fs: fsys, dir: dir, change: change, live: live, epoch: NoEpoch}
 	for id := range int64(replicas) {
 		g.start(id + 1)
 	}
@@ -98,9 +105,11 @@ func newSwitchGroup(t *testing.T, replicas int, live Live) *switchGroup {
 
 func (g *switchGroup) start(id int64) *switchReplica {
 	g.t.Helper()
-	dir := fmt.Sprintf("/r%d", id)
+	dir := fmt.Sprintf("%s/r%d", g.dir, id)
 	pair := &group{t: g.t, fs: g.fs}
-	s, err := store.Open(pair.options(dir))
+	o := pair.options(dir)
+	g.change(&o)
+	s, err := store.Open(o)
 	require.NoError(g.t, err)
 	epochs, err := OpenEpochs(g.fs, dir+"/epochFileCheckpoint", quietLog)
 	require.NoError(g.t, err)
@@ -256,7 +265,7 @@ func putWait(m *switchReplica) store.PutResult { return m.Put(waitMessage()) }
 
 // diverged are the directories with what was cut.
 func (g *switchGroup) diverged(id int64) (dirs []string) {
-	names, err := g.fs.List(fmt.Sprintf("/r%d", id))
+	names, err := g.fs.List(fmt.Sprintf("%s/r%d", g.dir, id))
 	require.NoError(g.t, err)
 	for _, name := range names {
 		if strings.HasPrefix(name, "diverged-") {
@@ -317,51 +326,63 @@ func TestSwitchRoundAndRound(t *testing.T) {
 
 // Producers go on while the role changes: everything that was answered PUT_OK is in the log of the last master.
 func TestSwitchUnderLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newSwitchGroup(t, 3, switchLive())
-		defer g.stop()
-		g.inSync(g.elect(1), 3)
-		var mu sync.Mutex
-		acked := map[string]int{}
-		stop := make(chan struct{})
-		var done sync.WaitGroup
-		for p := range 4 {
-			done.Go(func() {
-				for i := 0; ; i++ {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					g.mu.Lock()
-					m := g.all[g.master-1]
-					g.mu.Unlock()
-					body := fmt.Sprintf("%d-%d", p, i)
-					put := m.Put(&codec.Message{Topic: "T", QueueID: int32(p), Body: []byte(body), WaitStoreMsgOK: true})
-					if put.Status == store.PutOK {
-						mu.Lock()
-						acked[body]++
-						mu.Unlock()
-					}
-					time.Sleep(time.Millisecond)
-				}
-			})
-		}
-		for n := range 12 {
-			time.Sleep(300 * time.Millisecond)
-			m := g.elect(int64(n)%3 + 1)
-			g.inSync(m, 3)
-		}
-		close(stop)
-		done.Wait()
-		m := g.all[g.master-1]
-		g.same(m)
-		log := logBytes(m.MessageStore, 0)
-		require.Greater(t, len(acked), 1000)
-		for body := range acked {
-			require.Contains(t, log, body)
-		}
+	f := func(fsys vfs.FS, dir string, change func(*store.Options)) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			switchUnderLoad(t, newSwitchGroupOn(t, fsys, dir, 3, switchLive(), change))
+		})
+	}
+	f(vfs.NewMem(), "", func(*store.Options) {})
+	f(vfs.NewMem(), "", func(o *store.Options) { o.FlushDiskType = store.SyncFlush })
+	f(vfs.OS, t.TempDir(), func(o *store.Options) {
+		o.TransientStorePoolEnable, o.TransientStorePoolSize = true, 3
+		o.CommitCommitLogLeastPages = 4
 	})
+}
+
+func switchUnderLoad(t *testing.T, g *switchGroup) {
+	defer g.stop()
+	g.inSync(g.elect(1), 3)
+	var mu sync.Mutex
+	acked := map[string]int{}
+	stop := make(chan struct{})
+	var done sync.WaitGroup
+	for p := range 4 {
+		done.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				g.mu.Lock()
+				m := g.all[g.master-1]
+				g.mu.Unlock()
+				body := fmt.Sprintf("<%d-%d>", p, i)
+				put := m.Put(&codec.Message{Topic: "T", QueueID: int32(p), Body: []byte(body), WaitStoreMsgOK: true})
+				if put.Status == store.PutOK {
+					mu.Lock()
+					acked[body]++
+					mu.Unlock()
+				}
+				<-time.After(time.Millisecond)
+			}
+		})
+	}
+	for n := range 12 {
+		<-time.After(300 * time.Millisecond)
+		m := g.elect(int64(n)%3 + 1)
+		g.inSync(m, 3)
+	}
+	close(stop)
+	done.Wait()
+	m := g.all[g.master-1]
+	g.same(m)
+	log := logBytes(m.MessageStore, 0)
+	require.Greater(t, len(acked), 1000)
+	for body := range acked {
+		require.Contains(t, log, body)
+	}
 }
 
 // A master that goes on alone, cut off, has a tail that nobody confirmed: it is kept aside, and its puts were not confirmed.
@@ -600,7 +621,7 @@ func TestSwitchStrangers(t *testing.T) {
 			go func() { _, _ = io.Copy(io.Discard, a) }()
 			for _, x := range said {
 				_, _ = a.Write(x)
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 			require.Equal(t, store.SlaveNotAvailable, putWait(m).Status)
 			g.await("closed", func() bool { return len(*m.ha.all.Load()) == 0 })
