@@ -15,8 +15,11 @@ import (
 	"skylark/codec/body"
 )
 
-// catchUpPause is between two questions to the slave.
-const catchUpPause = 10 * time.Millisecond
+// catchUpPause is between two questions to the master, queuesPause between two to the slave, which cost it more.
+const (
+	catchUpPause = 10 * time.Millisecond
+	queuesPause  = 50 * time.Millisecond
+)
 
 // CatchUpOptions say which slave copies whose log. The flag of each is in its comment.
 type CatchUpOptions struct {
@@ -139,7 +142,7 @@ func (r *CatchUpReport) finish(ctx context.Context, o *CatchUpOptions, seen []lo
 		if time.Now().After(deadline) {
 			return fmt.Errorf("bench: catchup: the queues of the slave are not complete after %v: %w", o.Wait, err)
 		}
-		if !wait(ctx, catchUpPause) {
+		if !wait(ctx, queuesPause) {
 			return ctx.Err()
 		}
 	}

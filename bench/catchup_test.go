@@ -41,7 +41,7 @@ func TestCatchUp(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 600_000_000, r.Bytes)
 		require.InDelta(t, 3, r.Took.Seconds(), 0.03)
-		require.InDelta(t, 6, r.Queues.Seconds(), 0.03)
+		require.InDelta(t, 6, r.Queues.Seconds(), 0.07)
 		require.InDelta(t, 200, r.MegabytesPerSec(), 4)
 		require.InDelta(t, 200, r.Peak, 4)
 		require.Contains(t, r.Text(), "0.60 GB in 3.0")
