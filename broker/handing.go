@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,11 +26,11 @@ type handing struct {
 		n atomic.Int64
 		_ [7]int64 // the rest of the cache line
 	}
-	full chan struct{} // the disk is full, messages are refused
+	unfit chan struct{} // messages cannot be stored: the disk is full, or fails
 }
 
-// fullWait is how long the replica of a master with a full disk may take to catch up.
-const fullWait = 3 * time.Second
+// unfitWait is how long the replica of a master that stores nothing may take to catch up.
+const unfitWait = 3 * time.Second
 
 // sends counts the turns with sends of a connection, and those that share its place.
 func (h *handing) sends(c reactor.Conn) *atomic.Int64 { return &h.under[c.ID()%uint64(len(h.under))].n }
@@ -57,7 +58,7 @@ func (b *Broker) quiet(ctx context.Context) {
 // makeHanding wires hand-over and forwarding to the rest.
 func (b *Broker) makeHanding() {
 	c := b.cfg.broker
-	b.handing.full = make(chan struct{}, 1)
+	b.handing.unfit = make(chan struct{}, 1)
 	b.handing.gate = forward.New(forward.Options{Clock: b.clock, Log: b.o.Log.With("part", "forward"),
 		Client: client.New(client.Options{Dialer: b.o.Dialer, Log: b.log}), Serves: b.serves,
 		Master: func() bool { return !b.isSlave() }, Serve: b.server.Serve, Begun: b.inflight.add, Done: b.inflight.done})
@@ -66,6 +67,15 @@ func (b *Broker) makeHanding() {
 		Self: b.AdvertisedAddr, Controllers: b.controllerAddrs, Master: func() bool { return !b.isSlave() },
 		Quiet: b.quiet, Pause: b.store.PausePuts, Resume: b.store.ResumePuts, MaxPhyOffset: b.store.MaxPhyOffset,
 		ForwardTime: func() time.Duration { return millis(b.o.Config.Own().HandoverForwardMillis) }})
+}
+
+// handingInfo tells whether clients still come by the address of a broker that gave its role away.
+func (b *Broker) handingInfo(info map[string]string) {
+	st := b.handing.gate.Stats()
+	info["handoverForwardingTo"] = b.handing.gate.Target()
+	info["handoverHeldTotal"] = strconv.FormatInt(st.Held, 10)
+	info["handoverForwardedTotal"] = strconv.FormatInt(st.Forwarded, 10)
+	info["handoverRefusedTotal"] = strconv.FormatInt(st.Refused, 10)
 }
 
 // passOn holds what clients ask while this master becomes a slave; the function passes that, and what comes later, on to the
@@ -85,33 +95,33 @@ func (b *Broker) passOn(to string) func() {
 	}
 }
 
-// diskFilled is told by the store that it refuses messages; it does not wait.
-func (b *Broker) diskFilled() {
+// cannotStore is told by the store that it refuses messages, since the disk is full or fails; it does not wait.
+func (b *Broker) cannotStore() {
 	select {
-	case b.handing.full <- struct{}{}:
+	case b.handing.unfit <- struct{}{}:
 	default: // that is known
 	}
 }
 
-// leaveFullDisks gives the role of a master whose disk is full to a replica, once each time that it fills. Should the disks of
-// all be full, the last one keeps the role.
-func (b *Broker) leaveFullDisks() {
+// resignUnfit gives the role of a master that cannot store messages to a replica, once each time that this begins. Should
+// none of the replicas have room, the last one keeps the role.
+func (b *Broker) resignUnfit() {
 	defer b.tasks.Done()
 	for {
 		select {
 		case <-b.stop:
 			return
-		case <-b.handing.full:
+		case <-b.handing.unfit:
 		}
 		if b.isSlave() {
 			continue
 		}
-		answer, err := b.handing.service.HandOver(&codec.HandoverRequestHeader{To: -1, WaitMillis: fullWait.Milliseconds()})
+		answer, err := b.handing.service.HandOver(&codec.HandoverRequestHeader{To: -1, WaitMillis: unfitWait.Milliseconds()})
 		if err != nil {
-			b.log.Error("the disk is full, and no replica takes the role of master", "error", err)
+			b.log.Error("messages cannot be stored here, and no replica takes the role of master", "error", err)
 			continue
 		}
-		b.log.Warn("the disk is full: a replica is master now", "masterId", answer.MasterBrokerID, "masterAddr",
+		b.log.Warn("messages cannot be stored here: a replica is master now", "masterId", answer.MasterBrokerID, "masterAddr",
 			answer.MasterAddress)
 	}
 }

@@ -101,6 +101,7 @@ func (b *Broker) RuntimeInfo() map[string]string {
 	info["startAcceptSendRequestTimeStamp"] = strconv.FormatInt(b.startAccept.Load(), 10)
 	b.timerInfo(info)
 	b.duplicateInfo(info)
+	b.handingInfo(info)
 	b.pop.RuntimeInfo(info)
 	p := &b.pools
 	for _, x := range []struct {

@@ -190,7 +190,10 @@ func TestHandover(t *testing.T) {
 	require.Contains(t, said, "new master: 2 at "+b.AdvertisedAddr())
 	s.sent(a, 200)
 	a.eventually(func() bool { return a.isSlave() && !b.isSlave() })
-	require.Equal(t, b.AdvertisedAddr(), a.handing.gate.Target())
+	info := a.RuntimeInfo()
+	require.Equal(t, b.AdvertisedAddr(), info["handoverForwardingTo"])
+	require.NotEqual(t, "0", info["handoverForwardedTotal"])
+	require.Equal(t, "0", info["handoverRefusedTotal"])
 	g.inSync(b, 2)
 	s.quick(t, said)
 
