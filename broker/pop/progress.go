@@ -50,12 +50,14 @@ type progress struct {
 	path string
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	m      vfs.Mapping // nil: there is none, a disk that is full
-	end    int         // of the entries
-	cells  map[queueKey]int
-	turn   int  // the next place in the ring
-	failed bool // said once
+	mu      sync.Mutex
+	m       vfs.Mapping // nil: nothing was to be noted yet, or the disk is full
+	begun   bool        // something may be noted
+	touched int64       // ms
+	end     int         // of the entries
+	cells   map[queueKey]int
+	turn    int  // the next place in the ring
+	failed  bool // said once
 }
 
 // checkPointAt is the place of a check point in the revive topic.
@@ -143,7 +145,7 @@ func progressSize(name int) int { return (progressCell + name + 7) &^ 7 }
 func (p *progress) set(k queueKey, next codec.QueueOffset, end int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.m == nil {
+	if !p.ready() {
 		return
 	}
 	at, ok := p.cells[k]
@@ -168,7 +170,7 @@ func (p *progress) returned(ck checkPointAt, message int, end int64) {
 func (p *progress) put(m returnedMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.m == nil {
+	if !p.ready() {
 		return
 	}
 	b := p.m.Bytes()[16+16*p.turn:]
@@ -276,24 +278,47 @@ func (p *progress) create(size int64, content []byte) (vfs.Mapping, error) {
 	return m, nil
 }
 
-// open begins an empty file.
+// open has what follows noted; the file is made when there is something.
 func (p *progress) open(now int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.begun, p.touched = true, now
+}
+
+// ready makes the file, in the place of an old one, unless there is one; false: it cannot be, or nothing is to be noted.
+func (p *progress) ready() bool {
+	if p.m != nil || !p.begun {
+		return p.m != nil
+	}
 	head := binary.BigEndian.AppendUint64(nil, progressMagic)
-	head = binary.BigEndian.AppendUint64(head, uint64(now))
+	head = binary.BigEndian.AppendUint64(head, uint64(p.touched))
 	m, err := p.create(progressFirst, head)
 	if err != nil {
+		p.begun = false // no second try: an old file would count again
 		p.complain(err)
-		return
+		return false
 	}
 	p.m, p.end, p.cells, p.turn = m, progressHeader, map[queueKey]int{}, 0
+	return true
+}
+
+// discardOld removes the file of the run before if this one has not made its own yet: everything in it is taken over.
+func (p *progress) discardOld() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.m != nil {
+		return
+	}
+	if err := p.fs.Remove(p.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.log.Warn("old offsets of POP not removed", "file", p.path, "error", err)
+	}
 }
 
 // touch tells that this broker still runs.
 func (p *progress) touch(now int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.touched = now
 	if p.m != nil {
 		binary.BigEndian.PutUint64(p.m.Bytes()[8:], uint64(now))
 	}
@@ -303,6 +328,7 @@ func (p *progress) touch(now int64) {
 func (p *progress) close(remove bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.begun = false
 	if p.m == nil {
 		return nil
 	}

@@ -23,8 +23,34 @@ func newProgress(t *testing.T, now int64) (*progress, *vfs.MemFS) {
 	require.NoError(t, fsys.MkdirAll("/config"))
 	p := &progress{fs: fsys, path: progressPath, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	p.open(now)
-	require.NotNil(t, p.m)
 	return p, fsys
+}
+
+// The file is made for the first thing that is noted; without one that of the run before goes.
+func TestProgressIsMadeWhenItIsNeeded(t *testing.T) {
+	p, fsys := newProgress(t, 7)
+	exists := func() bool {
+		_, err := fsys.Stat(progressPath)
+		return err == nil
+	}
+	require.False(t, exists())
+	require.NoError(t, vfs.WriteFileAtomic(fsys, progressPath, []byte("old"), false))
+	p.discardOld()
+	require.False(t, exists())
+	p.discardOld()
+	p.touch(8)
+	p.drop(func(string, string) bool { return true })
+	require.Empty(t, p.ring())
+	require.False(t, exists())
+	p.set(queueKey{"Topic", "g", 0}, 7, 1)
+	require.True(t, exists())
+	p.discardOld()
+	got, _, err := readProgress(fsys, progressPath, offsetsPath)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.NoError(t, p.close(true))
+	p.set(queueKey{"Topic", "g", 0}, 8, 1)
+	require.False(t, exists(), "it is over")
 }
 
 // What is set is read after a kill, the last offset of each queue.

@@ -193,6 +193,7 @@ func (s *Service) Start(wasSlave bool) {
 	for _, m := range s.ring {
 		s.progress.put(m)
 	}
+	s.progress.discardOld()
 	s.restored, s.ring = nil, nil
 	s.order.start()
 	s.revive.start()
