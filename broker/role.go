@@ -103,7 +103,7 @@ func (b *Broker) startSwitching() {
 	s, c := b.replica.switching, b.cfg.broker
 	b.tasks.Add(2)
 	go b.synchronize()
-	go b.leaveFullDisks()
+	go b.resignUnfit()
 	m := replicas.NewService(replicas.ServiceOptions{
 		Manager: replicas.Options{Cluster: c.BrokerClusterName, Name: c.BrokerName, Address: b.advertised.Text,
 			Controllers: b.controllerAddrs(), Identity: s.identity,
@@ -312,8 +312,8 @@ func (s *switching) stopSync() {
 	if cancel := s.cancel.Load(); cancel != nil {
 		(*cancel)()
 	}
-	s.syncing.Lock()
-	s.syncing.Unlock() //nolint:staticcheck // who had it has seen off
+	s.syncing.Lock() // who has it sees off
+	defer s.syncing.Unlock()
 }
 
 // syncTables copies the master's tables; false without a master, or if something failed.

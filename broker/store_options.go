@@ -82,10 +82,13 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 			DiskFull: func(path string, used float64, refuse bool) {
 				b.log.Error("disk is filling", "path", path, "usedRatio", used, "writesRefused", refuse)
 				if refuse {
-					b.diskFilled()
+					b.cannotStore()
 				}
 			},
-			WriteError: func(err error) { b.log.Error("store cannot write", "error", err) },
+			WriteError: func(err error) {
+				b.log.Error("store cannot write", "error", err)
+				b.cannotStore()
+			},
 		},
 	}
 	b.filterOptions(&o)
