@@ -32,18 +32,25 @@ const (
 	brokerPort     = 10911
 )
 
-// shape is how many of what a cluster has, and whether its brokers work as a quorum.
+// shape is how many of what a cluster has, whether its brokers work as a quorum, and whether silence is noticed quickly.
 type shape struct {
 	controllers, brokers int
-	quorum               bool
+	quorum, quick        bool
 }
 
 func (s shape) String() string {
+	name := fmt.Sprintf("%d-controllers-%d-brokers", s.controllers, s.brokers)
 	if s.quorum {
-		return fmt.Sprintf("%d-controllers-quorum-of-%d", s.controllers, s.brokers)
+		name += "-quorum"
 	}
-	return fmt.Sprintf("%d-controllers-%d-brokers", s.controllers, s.brokers)
+	if s.quick {
+		name += "-quick"
+	}
+	return name
 }
+
+// quickSettings are those of docs/ha.md with which no fault takes more than three seconds.
+var quickSettings = map[string]string{"controllerHeartBeatTimeoutMills": "2500", "haMaxTimeSlaveNotCatchup": "2000"}
 
 // cluster is a name server, controllers and the brokers of one broker name, each in its namespace.
 type cluster struct {
@@ -107,6 +114,9 @@ func (c *cluster) server(name, role string, port, id int) *server {
 		if c.shape.quorum {
 			delete(s.props, "allAckInSyncStateSet")
 			s.props["haAckRule"], s.props["totalReplicas"] = "majority", fmt.Sprint(c.shape.brokers)
+		}
+		if c.shape.quick {
+			maps.Copy(s.props, quickSettings)
 		}
 		for setting := range strings.SplitSeq(*flagConf, ";") {
 			if key, value, ok := strings.Cut(setting, "="); ok {

@@ -27,8 +27,6 @@ const (
 	aSilence = 13 * time.Second
 	// aShrink is until a replica that does not answer has left the SyncStateSet.
 	aShrink = 18 * time.Second
-	// aRepair is the fault itself and what comes after: nobody can do the work meanwhile.
-	aRepair = time.Minute
 )
 
 // fault is one kind of round.
@@ -114,9 +112,9 @@ var faults = []fault{
 		begin: func(s *scene) (func() error, error) { return s.slow(s.slave) }},
 	{name: "slow master", limit: aFailover, least: 8 * time.Second, most: 20 * time.Second, skip: slowLinks,
 		begin: func(s *scene) (func() error, error) { return s.slow(s.master) }},
-	{name: "full disk of master", limit: aRepair, least: 15 * time.Second, most: 22 * time.Second, skip: always,
+	{name: "full disk of master", limit: aFailover, least: 15 * time.Second, most: 22 * time.Second, skip: always,
 		begin: func(s *scene) (func() error, error) { return s.master.free, s.master.fill() }},
-	{name: "full disk of slave", limit: aRepair, least: 15 * time.Second, most: 22 * time.Second, skip: always,
+	{name: "full disk of slave", limit: aFailover, least: 15 * time.Second, most: 22 * time.Second, skip: always,
 		begin: func(s *scene) (func() error, error) { return s.slave.free, s.slave.fill() }},
 }
 
@@ -200,7 +198,7 @@ func (s *scene) slow(victim *server) (heal func() error, err error) {
 
 // bound is the longest that sends may be refused by a cluster: a quorum soon has a replica that hangs out of its set.
 func (f *fault) bound(sh shape) time.Duration {
-	if sh.quorum && f.limit == aShrink {
+	if sh.quorum && f.limit == aShrink || sh.quick && (f.limit == aShrink || f.limit == aSilence) {
 		return aFailover
 	}
 	return f.limit
