@@ -116,6 +116,14 @@ func (s *commitRealTimeService) hurry() {
 	}
 }
 
+// cut tells that the log ends earlier now, with nothing to commit: what it waits for has moved.
+func (s *commitRealTimeService) cut() {
+	select {
+	case s.wakeup <- struct{}{}:
+	default:
+	}
+}
+
 func (s *commitRealTimeService) commit() {
 	s.urgent.Store(false)
 	err := s.files.commit()
@@ -128,8 +136,9 @@ func (s *commitRealTimeService) commit() {
 	s.flush.appended()
 }
 
-// sleep returns when the log has reached end, after limit if that is not 0, or, with false, at the stop.
+// sleep returns when the log has reached end, or was cut, after limit if that is not 0, or, with false, at the stop.
 func (s *commitRealTimeService) sleep(end int64, limit time.Duration) bool {
+	where := s.files.committedWhere.Load()
 	var over chan struct{}
 	if limit > 0 {
 		over = make(chan struct{})
@@ -138,7 +147,8 @@ func (s *commitRealTimeService) sleep(end int64, limit time.Duration) bool {
 	defer s.wakeAt.Store(math.MaxInt64)
 	for {
 		s.wakeAt.Store(end) // each time: a put that saw an earlier mark may have taken this one away
-		if s.files.wroteEnd() >= end || s.urgent.Load() && s.files.committedWhere.Load() < s.files.wroteEnd() {
+		if s.files.wroteEnd() >= end || s.urgent.Load() && s.files.committedWhere.Load() < s.files.wroteEnd() ||
+			s.files.committedWhere.Load() < where {
 			return true
 		}
 		select {

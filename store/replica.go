@@ -183,6 +183,7 @@ func (s *MessageStore) cutInPlace(end PhyOffset) error {
 	if mf.buffered {
 		mf.committedPosition.Store(pos)
 		q.committedWhere.Store(int64(end))
+		s.cl.wasCut()
 		if _, err := mf.out.WriteAt(make([]byte, wrote-pos), pos); err != nil {
 			return fmt.Errorf("store: clear %s from %d: %w", mf.path, pos, err)
 		}

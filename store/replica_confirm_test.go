@@ -165,3 +165,31 @@ func TestLeadShowsEverythingFirst(t *testing.T) {
 		f(sync, cut)
 	}
 }
+
+// What comes behind a cut is committed, also before the log has come to where it ended before.
+func TestCommitGoesOnAfterACut(t *testing.T) {
+	master := openStore(t, testOptions(vfs.NewMem(), "/master"))
+	o := testOptions(vfs.OS, t.TempDir())
+	o.TransientStorePoolEnable, o.CommitCommitLogLeastPages = true, 4
+	s := followerStore(t, o)
+	a := mustPut(t, master, testMessage("T", 0, "a"))
+	mustPut(t, master, testMessage("T", 0, "b"))
+	seg, ok := master.ReadLog(0, 1<<20)
+	require.True(t, ok)
+	defer seg.Owner.Release()
+	committed := func(end PhyOffset) {
+		t.Helper()
+		require.Eventually(t, func() bool { return s.MaxPhyOffset() == end }, testWait, testTick)
+	}
+	all := PhyOffset(len(seg.Bytes))
+	require.NoError(t, s.AppendLog(0, seg.Bytes))
+	committed(all)
+	require.NoError(t, s.TruncateLog(a.EndOffset))
+	require.NoError(t, s.AppendLog(a.EndOffset, seg.Bytes[a.EndOffset:all-3]))
+	committed(all - 3)
+	end, err := s.CutTail()
+	require.NoError(t, err)
+	require.Equal(t, a.EndOffset, end)
+	require.NoError(t, s.AppendLog(end, seg.Bytes[end:all-7]))
+	committed(all - 7)
+}

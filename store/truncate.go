@@ -237,7 +237,15 @@ func (s *MessageStore) cutFiles(p PhyOffset, all bool) error {
 	cl.alloc.rewind(last)
 	s.tail.next = p
 	cl.confirmLimit.Store(int64(p))
+	cl.wasCut()
 	return err
+}
+
+// wasCut tells the commit service that the log ends earlier now.
+func (cl *commitLog) wasCut() {
+	if s, ok := cl.flusher.(*commitRealTimeService); ok {
+		s.cut()
+	}
 }
 
 // replaceEnd makes offset the end of the queue while it is read. The file in which it lies is copied up to there and takes
