@@ -62,8 +62,8 @@ type look struct {
 }
 
 // CatchUp watches a slave, of which the master has no other one, until it has all that the master has now, and its queues
-// have entries for all of it. Nothing should be sent meanwhile. It is called before the slave connects, which may be before it
-// runs.
+// have entries for all of it. Nothing should be sent meanwhile. It is called before the slave connects, which may be before
+// it runs.
 func CatchUp(ctx context.Context, o CatchUpOptions) (*CatchUpReport, error) {
 	if o.status == nil {
 		c := client.New(client.Options{CallTimeout: time.Second, ConnectTimeout: time.Second})

@@ -14,8 +14,8 @@ import (
 	"skylark/codec/body"
 )
 
-// fakePair is a slave that connects after 2 s with 1,000,000, begins after 5 s, gets 200 MB/s, and builds its queues at half of
-// that.
+// fakePair is a slave that connects after 2 s with 1,000,000, begins after 5 s, gets 200 MB/s, and builds its queues at half
+// of that.
 func fakePair(end int64) CatchUpOptions {
 	begun := time.Now()
 	copied := func() int64 { return max(time.Since(begun)-5*time.Second, 0).Milliseconds() * 200_000 }
