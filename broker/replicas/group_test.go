@@ -56,6 +56,7 @@ type member struct {
 	dark atomic.Pointer[atomic.Bool] // of the process that runs: nothing comes or goes
 	cut  atomic.Bool                 // slaves and the controller are out of reach
 	down bool
+	conf string // besides that of all, from the next start on
 
 	mu     sync.Mutex
 	dialed map[uint16]bool
@@ -156,7 +157,7 @@ func (s *site) try(n int) (*member, error) {
 	text := fmt.Sprintf("brokerClusterName=c\nbrokerName=b\nstorePathRootDir=/data\nmappedFileSizeCommitLog=1048576\n"+
 		"mappedFileSizeConsumeQueue=20000\nmaxHashSlotNum=100\nmaxIndexNum=400\nbrokerIP1=127.0.0.1\nlistenPort=%d\n"+
 		"haListenPort=%d\nnamesrvAddr=%s\ncontrollerAddr=%s\nenableControllerMode=true\n", 10000+10*n, 10003+10*n, namesAddr,
-		controlAddr) + s.more
+		controlAddr) + s.more + m.conf
 	dial := client.DialerFunc(func(ctx context.Context, _, addr string) (net.Conn, error) {
 		if dark.Load() || m.cut.Load() {
 			return nil, net.ErrClosed

@@ -1,8 +1,10 @@
 package replicas_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -338,5 +340,128 @@ func TestRestartAtOnce(t *testing.T) {
 		s.start(m.n)
 		require.Less(t, s.outage("T"), time.Second)
 		s.checkSent(s.master(), "T")
+	})
+}
+
+// An async learner has the log and is never in the SyncStateSet, nor elected.
+func TestAsyncLearner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 3, allAck)
+		defer s.close()
+		learner := s.other()
+		s.stop(learner.n)
+		s.settled(2)
+		learner.conf = "asyncLearner=true\n"
+		s.start(learner.n)
+		s.mustSend("T", 20)
+		s.sameLogs()
+		time.Sleep(time.Minute)
+		last := s.settled(2)
+		for s.master() != nil { // one after the other of the set
+			last = s.master()
+			s.kill(last.n)
+			time.Sleep(30 * time.Second)
+		}
+		require.False(t, learner.Replicas().Role.Master)
+		s.start(last.n)
+		s.outage("T")
+		s.checkSent(s.master(), "T")
+	})
+}
+
+// The controllers have forgotten a replica: it stays fenced, and registers anew when its identity is removed.
+func TestCleanedReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 2, allAck)
+		defer s.close()
+		gone := s.other()
+		id := gone.Replicas().ID
+		s.stop(gone.n)
+		s.settled(1)
+		time.Sleep(3 * time.Second)
+		req := codec.NewRequest(codec.ReqCleanBrokerData)
+		codec.EncodeHeader(req, &codec.CleanBrokerDataRequestHeader{ClusterName: "c", BrokerName: "b",
+			BrokerControllerIDsToClean: fmt.Sprint(id)})
+		_, err := s.client.Do(t.Context(), controlAddr, req)
+		require.NoError(t, err)
+		s.start(gone.n)
+		time.Sleep(time.Minute)
+		require.Equal(t, replicas.StageRegister, gone.Replicas().Stage)
+		s.stop(gone.n)
+		require.NoError(t, gone.fs.Remove("/data/brokerIdentity"))
+		s.start(gone.n)
+		s.settled(2)
+		require.EqualValues(t, 3, gone.Replicas().ID)
+	})
+}
+
+// The role goes to and fro, by hand and by kills, while four clients send and one reads. What was acknowledged is there, in
+// the order of its sender.
+func TestLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scenario(t, 3, allAck)
+		defer s.close()
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		acked := make([]int, 4)
+		for i := range acked {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					addr := s.route("T")
+					ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+					r, err := s.client.Send(ctx, addr, &codec.SendMessageHeader{Topic: []byte("T")},
+						fmt.Appendf(nil, "%d/%d", i, acked[i]))
+					cancel()
+					if err == nil && r.Code == codec.RespSuccess {
+						acked[i]++
+					} else {
+						s.client.Drop(addr)
+					}
+					time.Sleep(3 * time.Millisecond)
+				}
+			})
+		}
+		for round := range 8 {
+			time.Sleep(2 * time.Second)
+			m := s.settled(3)
+			if round%2 == 0 {
+				s.elect(m.Replicas().ID%3 + 1)
+				continue
+			}
+			s.kill(m.n)
+			time.Sleep(time.Second)
+			s.start(m.n)
+		}
+		time.Sleep(5 * time.Second)
+		close(stop)
+		wg.Wait()
+		m := s.settled(3)
+		s.sameLogs()
+		next, more := make([]int, len(acked)), 0
+		for _, b := range s.read(m, "T") {
+			var i, k int
+			_, err := fmt.Sscanf(string(b), "%d/%d", &i, &k)
+			require.NoError(t, err)
+			if k == next[i] {
+				next[i]++
+			} else {
+				require.Less(t, k, next[i], "sender %d lost %d", i, next[i])
+				more++ // sent again: its acknowledgement was lost
+			}
+		}
+		t.Logf("acknowledged %v, there %v, twice %d", acked, next, more)
+		for i := range acked {
+			require.GreaterOrEqual(t, next[i], acked[i])
+			require.Greater(t, acked[i], 1000)
+		}
+		want := fmt.Sprintf("%s", s.read(m, "T"))
+		for _, other := range s.members {
+			s.eventually("what the master has", func() bool { return fmt.Sprintf("%s", s.read(other, "T")) == want })
+		}
 	})
 }
