@@ -11,6 +11,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -79,6 +80,10 @@ type Controller struct {
 	sendRaft   func(m *raftpb.Message)
 	sendNotice func(addrs []string, g *replicas.Group)
 
+	// probing lets brokers be asked whether they are gone, when their connection has ended; a Stepper has no sockets.
+	probing atomic.Bool
+	probes  sync.WaitGroup
+
 	configuring sync.Mutex // from a change of settings to their file
 	closeOnce   sync.Once
 	closeErr    error
@@ -103,7 +108,7 @@ func newController(o Options, inline bool) (*Controller, error) {
 	c.beats = newHeartbeats(o.Clock.Now())
 	c.server = rpc.NewServer(o.Clock, o.Log)
 	c.server.SetListener(rpc.ConnListener{Closed: func(conn reactor.Conn, _ error) {
-		c.beats.connClosed(o.Clock.Now(), conn.ID())
+		c.connClosed(conn.ID())
 	}})
 	c.client = client.New(client.Options{Dialer: o.Dialer, Log: o.Log, WriteTimeout: notifyTimeout,
 		ConnectTimeout: time.Duration(o.Config.Client().ConnectTimeoutMillis) * time.Millisecond})
@@ -192,6 +197,7 @@ func (c *Controller) Start() error {
 		c.loop = nil
 		return errors.Join(fmt.Errorf("controller: %w", err), n.Close())
 	}
+	c.probing.Store(true)
 	go c.loop.run()
 	c.o.Log.Info("The Controller Server boot success", "addresses", c.engine.Addrs(), "engine", c.engine.Name(),
 		"group", c.members.group, "self", c.members.self.id, "peers", c.members.String(), "dir", c.storeDir())
@@ -284,8 +290,10 @@ func (c *Controller) shutdown(ctx context.Context) error {
 	for _, l := range c.links {
 		l.drain(ctx)
 	}
+	c.probing.Store(false)
 	c.cancel()
 	err := c.engine.Stop(ctx)
+	c.probes.Wait() // the engine tells of no more connections
 	c.server.Close()
 	c.notify.close()
 	_ = c.client.Close() // a closed client has no errors to tell

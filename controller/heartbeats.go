@@ -31,6 +31,7 @@ type brokerKey struct {
 // beat is the last that was heard of a broker.
 type beat struct {
 	live    replicas.Live
+	addr    string // of the broker, as it says
 	timeout time.Duration
 	last    time.Time
 	conn    uint64
@@ -89,14 +90,26 @@ func (h *heartbeats) forgetConn(k brokerKey, old *beat) {
 	}
 }
 
-// connClosed starts the grace of those that were last heard of on the connection.
-func (h *heartbeats) connClosed(now time.Time, conn uint64) {
+// connClosed starts the grace of those that were last heard of on the connection, and gives their addresses.
+func (h *heartbeats) connClosed(now time.Time, conn uint64) map[brokerKey]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	addrs := map[brokerKey]string{}
 	for _, k := range h.byConn[conn] {
 		h.beats[k].closed = now
+		addrs[k] = h.beats[k].addr
 	}
 	delete(h.byConn, conn)
+	return addrs
+}
+
+// gone ends the grace of a broker, unless it was heard of since the end of conn.
+func (h *heartbeats) gone(k brokerKey, conn uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if b := h.beats[k]; b != nil && b.conn == conn && !b.closed.IsZero() {
+		b.closed = b.closed.Add(-2 * closeGrace)
+	}
 }
 
 // expire removes the dead and tells who they are, in order.

@@ -218,7 +218,7 @@ func (p *HeartbeatProcessor) Process(r *rpc.Request) {
 		r.ReplyError(codec.RespInvalidParameter, "brokerName is too long")
 		return
 	}
-	b := beat{conn: r.Conn().ID(),
+	b := beat{conn: r.Conn().ID(), addr: h.BrokerAddr,
 		live: replicas.Live{ID: *h.BrokerID, Epoch: unknownEpoch, MaxOffset: unknownOffset, Priority: lowestPriority}}
 	if h.Epoch != nil {
 		b.live.Epoch = *h.Epoch
