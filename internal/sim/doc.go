@@ -44,7 +44,7 @@
 //	the controllers' log is not synced                     seed 1     Raft stops
 //	a restarted replica shows what was not confirmed       seed 46    lost
 //	a slave counts when the answer comes (#5663)           world 1 of TestScenarioAnswerToSetLost
-//	the master's liveness inverted (#10875, #8380)         the scenarios of both
+//	the liveness of the master inverted (#10875, #8380)    world 3 of TestScenarioMasterLosesPower
 //	a master found dead at its registration stays          world 12 of TestScenarioMasterLosesPower
 //	a slave comes into the set without its barrier         seed 206 of an earlier version
 //
