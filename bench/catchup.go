@@ -66,7 +66,7 @@ type look struct {
 // it runs.
 func CatchUp(ctx context.Context, o CatchUpOptions) (*CatchUpReport, error) {
 	if o.status == nil {
-		c := client.New(client.Options{CallTimeout: time.Second, ConnectTimeout: time.Second})
+		c := client.New(client.Options{CallTimeout: 5 * time.Second, ConnectTimeout: 5 * time.Second})
 		defer c.Close() // nothing is under way
 		o.info = c.RuntimeInfo
 		o.status = func(ctx context.Context, addr string) (*body.HARuntimeInfo, error) {
