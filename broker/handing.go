@@ -95,7 +95,21 @@ func (b *Broker) passOn(to string) func() {
 	}
 }
 
-// cannotStore is told by the store that it refuses messages, since the disk is full or fails; it does not wait.
+// diskFilling is told by the store of a disk that fills, and when there is room again.
+func (b *Broker) diskFilling(path string, used float64, refuse bool) {
+	b.log.Error("disk is filling", "path", path, "usedRatio", used, "writesRefused", refuse)
+	if refuse {
+		b.cannotStore()
+	}
+}
+
+// writeFailed is told by the store what it could not write.
+func (b *Broker) writeFailed(err error) {
+	b.log.Error("store cannot write", "error", err)
+	b.cannotStore()
+}
+
+// cannotStore: the store refuses messages, since the disk is full or fails. It does not wait.
 func (b *Broker) cannotStore() {
 	select {
 	case b.handing.unfit <- struct{}{}:

@@ -79,16 +79,8 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 				b.log.Warn("recovery cut a file", "file", file, "position", pos, "bytes", bytes, "reason", reason)
 			},
 			FileDeleted: func(path string) { b.log.Info("file deleted", "file", path) },
-			DiskFull: func(path string, used float64, refuse bool) {
-				b.log.Error("disk is filling", "path", path, "usedRatio", used, "writesRefused", refuse)
-				if refuse {
-					b.cannotStore()
-				}
-			},
-			WriteError: func(err error) {
-				b.log.Error("store cannot write", "error", err)
-				b.cannotStore()
-			},
+			DiskFull:    b.diskFilling,
+			WriteError:  b.writeFailed,
 		},
 	}
 	b.filterOptions(&o)

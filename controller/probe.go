@@ -16,9 +16,9 @@ const probeTimeout = time.Second
 // probePause is between two tries.
 const probePause = 10 * time.Millisecond
 
-// connClosed looks after the brokers that were last heard of on a connection. A process that was killed leaves a machine that
-// refuses connections to its port: then nobody has to wait for closeGrace. Java's controllers do not wait at all, and replace
-// a master that only lost its connection.
+// connClosed looks after the brokers that were last heard of on a connection. A process that was killed leaves a machine
+// that refuses connections to its port: then nobody has to wait for closeGrace. Java's controllers do not wait at all, and
+// replace a master that only lost its connection.
 func (c *Controller) connClosed(conn uint64) {
 	for k, addr := range c.beats.connClosed(c.o.Clock.Now(), conn) {
 		if addr != "" && c.probing.Load() {

@@ -42,7 +42,9 @@ func handOver(t *testing.T, sh shape) {
 			_ = j.stop()
 		}
 	})
-	c.eventually(readyTimeout, "producers send", func() bool { return len(r.since(ours, 0)) > 500 && len(r.since(java, 0)) > 500 })
+	c.eventually(readyTimeout, "producers send", func() bool {
+		return len(r.since(ours, 0)) > 500 && len(r.since(java, 0)) > 500
+	})
 	for i := range handovers {
 		n, m := len(r.since(ours, 0)), len(r.since(java, 0))
 		var said strings.Builder

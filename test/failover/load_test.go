@@ -160,8 +160,8 @@ func (l *load) drop(m *target, err error) {
 	}
 }
 
-// consume reads a queue and commits its progress. It asks a new master how far its group is, as a consumer does that was just
-// given the queue, but goes on where it was.
+// consume reads a queue and commits its progress. It asks a new master how far its group is, as a consumer does that was
+// just given the queue, but goes on where it was.
 func (l *load) consume(ctx context.Context, queue int32) {
 	var next, told int64
 	var asked string

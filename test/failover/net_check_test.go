@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The network does what the faults need: nodes reach each other, a cut drops one direction silently, also of connections that
-// are up, and they go on when it is mended.
+// The network does what the faults need: nodes reach each other, a cut drops one direction silently, also of connections
+// that are up, and they go on when it is mended.
 func TestNetwork(t *testing.T) {
 	skipIfMissing(t)
 	n := newNetwork(t)
