@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/controller/replicas"
+	"skylark/internal/latest"
 )
 
 // Limits of the notifications.
@@ -24,86 +23,30 @@ const (
 
 var errTooManyNotices = errors.New("controller: too many notifications wait")
 
-// NotifyService tells brokers of a new master (1008, oneway; Java ControllerManager.NotifyService). Of several elections
-// that wait for one broker the last one counts, and no two are under way to the same broker. Workers run while something
-// waits.
+// NotifyService tells brokers of a new master (1008, oneway; Java ControllerManager.NotifyService): the group as it was
+// after the last election that each of them has not heard of.
 type NotifyService struct {
 	client *client.Client
 	log    *slog.Logger
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu      sync.Mutex
-	pending map[string]*replicas.Group // by address; the group as it was after the election
-	order   []string
-	sending map[string]bool
-	workers int
-	closed  bool
-	wg      sync.WaitGroup
+	queue  *latest.Queue[replicas.Group] // by address
 
 	told, missed atomic.Int64 // brokers
 }
 
 func newNotifyService(c *client.Client, log *slog.Logger) *NotifyService {
-	s := &NotifyService{client: c, log: log, pending: map[string]*replicas.Group{}, sending: map[string]bool{}}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s := &NotifyService{client: c, log: log}
+	s.queue = latest.New(latest.Options{MaxTargets: maxNotices, Workers: maxNotifyWorkers}, s.send,
+		func(addr string, g *replicas.Group) { s.failed(addr, g, errTooManyNotices) })
 	return s
 }
 
 // submit queues the outcome of an election for brokers. It does not wait.
-func (s *NotifyService) submit(addrs []string, g *replicas.Group) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, addr := range addrs {
-		if s.pending[addr] == nil {
-			if len(s.order) >= maxNotices {
-				s.failed(addr, g, errTooManyNotices)
-				continue
-			}
-			s.order = append(s.order, addr)
-		}
-		s.pending[addr] = g
-	}
-	for s.workers < min(maxNotifyWorkers, len(s.order)) && !s.closed {
-		s.workers++
-		s.wg.Go(s.run)
-	}
-}
+func (s *NotifyService) submit(addrs []string, g *replicas.Group) { s.queue.Put(g, addrs...) }
 
-func (s *NotifyService) run() {
-	for {
-		addr, g := s.next()
-		if g == nil {
-			return
-		}
-		s.send(addr, g)
-		s.mu.Lock()
-		delete(s.sending, addr)
-		s.mu.Unlock()
-	}
-}
-
-// next takes the first broker that nobody sends to; nil ends the worker.
-func (s *NotifyService) next() (addr string, g *replicas.Group) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.order, func(addr string) bool { return !s.sending[addr] })
-	if i < 0 || s.closed {
-		s.workers--
-		return "", nil
-	}
-	addr = s.order[i]
-	g = s.pending[addr]
-	s.order = slices.Delete(s.order, i, i+1)
-	delete(s.pending, addr)
-	s.sending[addr] = true
-	return addr, g
-}
-
-func (s *NotifyService) send(addr string, g *replicas.Group) {
+func (s *NotifyService) send(ctx context.Context, addr string, g *replicas.Group) {
 	req, err := notice(g)
 	if err == nil {
-		ctx, cancel := context.WithTimeout(s.ctx, notifyTimeout)
+		ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 		defer cancel()
 		err = s.client.Oneway(ctx, addr, req)
 	}
@@ -131,10 +74,4 @@ func (s *NotifyService) failed(addr string, g *replicas.Group, err error) {
 }
 
 // close drops what waits and ends what is under way. The client is the caller's.
-func (s *NotifyService) close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.cancel()
-	s.wg.Wait()
-}
+func (s *NotifyService) close() { s.queue.Close() }
