@@ -422,7 +422,7 @@ func TestLoad(t *testing.T) {
 					} else {
 						s.client.Drop(addr)
 					}
-					time.Sleep(3 * time.Millisecond)
+					time.Sleep(20 * time.Millisecond)
 				}
 			})
 		}
@@ -457,7 +457,7 @@ func TestLoad(t *testing.T) {
 		t.Logf("acknowledged %v, there %v, twice %d", acked, next, more)
 		for i := range acked {
 			require.GreaterOrEqual(t, next[i], acked[i])
-			require.Greater(t, acked[i], 1000)
+			require.Greater(t, acked[i], 200)
 		}
 		want := fmt.Sprintf("%s", s.read(m, "T"))
 		for _, other := range s.members {
