@@ -38,16 +38,16 @@ func (c *Controller) probe(k brokerKey, addr string, conn uint64) {
 	defer cancel()
 	for ctx.Err() == nil {
 		nc, err := dialer.DialContext(ctx, "tcp", addr)
-		if err != nil {
-			if errors.Is(err, syscall.ECONNREFUSED) {
-				c.beats.gone(k, conn)
-			}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			c.beats.gone(k, conn)
 			return
 		}
-		stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // a broker that lives says nothing
-		_, _ = nc.Read(make([]byte, 1))
-		stop()
-		_ = nc.Close()
+		if err == nil {
+			stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // a broker that lives says nothing
+			_, _ = nc.Read(make([]byte, 1))
+			stop()
+			_ = nc.Close()
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(probePause):
