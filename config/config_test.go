@@ -129,8 +129,8 @@ func TestLoadChecks(t *testing.T) {
 		"broker.conf:3: enableDLegerCommitLog=true: want false together with enableControllerMode=true")
 	f("haAckRule=majority\ntotalReplicas=3", "broker.conf:1: haAckRule=majority: want enableControllerMode=true: who has the "+
 		"majority's messages is known by controllers")
-	f("haAckRule=majority\ncontrollerAddr=a:1\nenableControllerMode=true", "broker.conf: totalReplicas=1: want the number of replicas, 3 or more, "+
-		"with haAckRule=majority: more than half of two are both")
+	f("haAckRule=majority\ncontrollerAddr=a:1\nenableControllerMode=true", "broker.conf: totalReplicas=1: want the number of "+
+		"replicas, 3 or more, with haAckRule=majority: more than half of two are both")
 	f("tls.server.mode=enforcing\ntls.test.mode.enable=false", "broker.conf:1: tls.server.mode=enforcing: "+
 		"want tls.server.keyPath and tls.server.certPath, or tls.test.mode.enable=true")
 }
