@@ -346,15 +346,30 @@ func (s *site) read(m *member, topic string) (out [][]byte) {
 	}
 }
 
-// checkSent checks that every acknowledged message is there, in its order.
+// checkSent checks that every acknowledged message is there, in its order. The last ones are shown a moment later.
 func (s *site) checkSent(m *member, topic string) {
 	s.t.Helper()
+	lost := ""
+	for range 100 {
+		if lost = s.missing(m, topic); lost == "" {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	require.Empty(s.t, lost, "lost")
+}
+
+// missing is an acknowledged message that a broker does not have.
+func (s *site) missing(m *member, topic string) string {
 	have := s.read(m, topic)
 	for _, want := range s.sent {
 		i := slices.IndexFunc(have, func(b []byte) bool { return bytes.Equal(b, want) })
-		require.GreaterOrEqual(s.t, i, 0, "lost: %s", want)
+		if i < 0 {
+			return string(want)
+		}
 		have = have[i+1:]
 	}
+	return ""
 }
 
 // sameLogs waits until all brokers have the same log.

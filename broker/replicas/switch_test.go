@@ -47,7 +47,7 @@ func (s *site) moved(id int64) (out time.Duration) {
 			since = time.Now()
 		}
 		m := s.master()
-		return m != nil && m.Replicas().ID == id && since.IsZero()
+		return m != nil && m.Replicas().ID == id && since.IsZero() && s.route("T") == m.addr(0)
 	})
 	return out
 }
