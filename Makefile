@@ -16,7 +16,7 @@ REACTOR ?= auto
 export REACTOR
 # of `make sim`: how many seeds, or the one to run again with a trace
 SEEDS   ?= 2000
-SEED    ?=
+SEED    =
 OUT     ?= bench/results/latest
 SRC     := $(shell find . -name '*.go' -not -path './test/interop/.work/*' 2>/dev/null) go.mod go.sum
 
