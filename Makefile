@@ -14,9 +14,8 @@ SEED    ?= 1
 # the event loops of the interop scenarios: auto, io_uring, epoll or std
 REACTOR ?= auto
 export REACTOR
-# of `make sim`: how many seeds, or the one to run again with a trace
+# of `make sim`: how many seeds; make sim SEED=n runs one again with a trace
 SEEDS   ?= 2000
-SEED    =
 OUT     ?= bench/results/latest
 SRC     := $(shell find . -name '*.go' -not -path './test/interop/.work/*' 2>/dev/null) go.mod go.sum
 
@@ -41,7 +40,7 @@ fuzz:
 
 # A whole group in controller mode with faults from a seed, on one goroutine: see internal/sim.
 sim:
-ifeq ($(SEED),)
+ifneq ($(origin SEED),command line)
 	$(GO) test ./internal/sim -count=1 -timeout 60m -run 'TestSeeds|TestScenario' -seeds $(SEEDS)
 else
 	$(GO) test ./internal/sim -count=1 -v -run TestSeeds -seed $(SEED)
