@@ -128,8 +128,8 @@ func brokerProperties(name string) map[string]string {
 		"brokerName": name, "enableControllerMode": "true", "controllerAddr": controllerAddrs(),
 		"mappedFileSizeCommitLog": "16777216", "mappedFileSizeConsumeQueue": "60000",
 		"diskMaxUsedSpaceRatio": "95",
-		"allAckInSyncStateSet": "true",
-		"inSyncReplicas":       "2", "minInSyncReplicas": "1", "timerWheelEnable": "false", "traceTopicEnable": "false",
+		"allAckInSyncStateSet":  "true",
+		"inSyncReplicas":        "2", "minInSyncReplicas": "1", "timerWheelEnable": "false", "traceTopicEnable": "false",
 		"maxHashSlotNum": "1000", "maxIndexNum": "4000", "haSendHeartbeatInterval": "1000",
 	}
 }
