@@ -438,8 +438,10 @@ func (b *Broker) closeServices() error {
 	b.stats.Close()
 	b.slow.Close()
 	s := b.svc()
+	s.transactions.Close()
+	s.schedule.Close()
+	b.pop.Close() // what it puts last goes by way of the timer
 	s.close()
-	b.pop.Close()
 	err := errors.Join(b.closeReplica(), b.store.Close())
 	err = errors.Join(err, s.schedule.Save(), s.saveTimer(), s.transactions.Save(), b.pop.Save(),
 		b.offsets.Persist(), b.filters.Persist())
