@@ -372,8 +372,8 @@ type BrokerConfig struct {
 	// SyncControllerMetadataPeriod: milliseconds between look-ups of the active controller.
 	SyncControllerMetadataPeriod int64 `prop:"syncControllerMetadataPeriod" def:"10000" is:"1.."`
 	// ControllerHeartBeatTimeoutMills: milliseconds without heartbeat until the controller drops this
-	// broker.
-	ControllerHeartBeatTimeoutMills int64 `prop:"controllerHeartBeatTimeoutMills" def:"10000" is:"1.."`
+	// broker. Java: 10000.
+	ControllerHeartBeatTimeoutMills int64 `prop:"controllerHeartBeatTimeoutMills" def:"2500" is:"1.."`
 	// ValidateSystemTopicWhenUpdateTopic: refuse UPDATE_AND_CREATE_TOPIC for system topics.
 	ValidateSystemTopicWhenUpdateTopic bool `prop:"validateSystemTopicWhenUpdateTopic" def:"true" is:"live"`
 	// BrokerElectionPriority: the smallest value is elected first.

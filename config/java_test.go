@@ -12,7 +12,8 @@ import (
 )
 
 // ourDefaults are the keys whose default differs from Java's on purpose: docs/compat.md.
-var ourDefaults = map[string]string{"transferMsgByHeap": "false"}
+var ourDefaults = map[string]string{"transferMsgByHeap": "false", "controllerHeartBeatTimeoutMills": "2500",
+	"haMaxTimeSlaveNotCatchup": "2000"}
 
 // TestDefaultsAgainstJava compares with the fields of new BrokerConfig() and so on, read by reflection from
 // the released jars of 5.3.3: class, key, type, value, whether Java marks it important.

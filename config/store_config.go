@@ -357,8 +357,8 @@ type MessageStoreConfig struct {
 	HaFlowControlEnable bool `prop:"haFlowControlEnable" is:"live"`
 	// MaxHaTransferByteInSecond: bytes per second and slave.
 	MaxHaTransferByteInSecond int64 `prop:"maxHaTransferByteInSecond" def:"104857600" is:"1.. live"`
-	// HaMaxTimeSlaveNotCatchup: milliseconds a slave may lag before it leaves the SyncStateSet.
-	HaMaxTimeSlaveNotCatchup int64 `prop:"haMaxTimeSlaveNotCatchup" def:"15000" is:"1.. live"`
+	// HaMaxTimeSlaveNotCatchup: milliseconds a slave may lag before it leaves the SyncStateSet. Java: 15000.
+	HaMaxTimeSlaveNotCatchup int64 `prop:"haMaxTimeSlaveNotCatchup" def:"2000" is:"1.. live"`
 	// SyncMasterFlushOffsetWhenStartup: slave: take the flushed offset from the master at start.
 	SyncMasterFlushOffsetWhenStartup bool `prop:"syncMasterFlushOffsetWhenStartup"`
 	// MaxChecksumRange: bytes compared between master and slave in acting-master groups.

@@ -32,10 +32,11 @@ const (
 	brokerPort     = 10911
 )
 
-// shape is how many of what a cluster has, whether its brokers work as a quorum, and whether silence is noticed quickly.
+// shape is how many of what a cluster has, whether its brokers work as a quorum, and whether they bear silence as long as
+// Java's.
 type shape struct {
 	controllers, brokers int
-	quorum, quick        bool
+	quorum, patient      bool
 }
 
 func (s shape) String() string {
@@ -43,14 +44,14 @@ func (s shape) String() string {
 	if s.quorum {
 		name += "-quorum"
 	}
-	if s.quick {
-		name += "-quick"
+	if s.patient {
+		name += "-patient"
 	}
 	return name
 }
 
-// quickSettings are those of docs/ha.md with which no fault takes more than three seconds.
-var quickSettings = map[string]string{"controllerHeartBeatTimeoutMills": "2500", "haMaxTimeSlaveNotCatchup": "2000"}
+// patientSettings are Java's defaults; with ours no fault takes more than three seconds.
+var patientSettings = map[string]string{"controllerHeartBeatTimeoutMills": "10000", "haMaxTimeSlaveNotCatchup": "15000"}
 
 // cluster is a name server, controllers and the brokers of one broker name, each in its namespace.
 type cluster struct {
@@ -115,8 +116,8 @@ func (c *cluster) server(name, role string, port, id int) *server {
 			delete(s.props, "allAckInSyncStateSet")
 			s.props["haAckRule"], s.props["totalReplicas"] = "majority", fmt.Sprint(c.shape.brokers)
 		}
-		if c.shape.quick {
-			maps.Copy(s.props, quickSettings)
+		if c.shape.patient {
+			maps.Copy(s.props, patientSettings)
 		}
 		for setting := range strings.SplitSeq(*flagConf, ";") {
 			if key, value, ok := strings.Cut(setting, "="); ok {

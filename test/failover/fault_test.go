@@ -196,9 +196,10 @@ func (s *scene) slow(victim *server) (heal func() error, err error) {
 	return func() error { return s.c.net.unshape(victim.node) }, s.c.net.shape(victim.node, how)
 }
 
-// bound is the longest that sends may be refused by a cluster: a quorum soon has a replica that hangs out of its set.
+// bound is the longest that sends may be refused by a cluster: three seconds with our defaults; with Java's, a quorum still
+// has a replica that hangs out of its set soon.
 func (f *fault) bound(sh shape) time.Duration {
-	if sh.quorum && f.limit == aShrink || sh.quick && (f.limit == aShrink || f.limit == aSilence) {
+	if sh.quorum && f.limit == aShrink || !sh.patient && (f.limit == aShrink || f.limit == aSilence) {
 		return aFailover
 	}
 	return f.limit

@@ -27,9 +27,9 @@ const (
 
 // shapes are in effect one after the other; the seed says which is first.
 var shapes = []shape{
-	{controllers: 3, brokers: 2, quick: true},
-	{controllers: 3, brokers: 3, quorum: true, quick: true},
-	{controllers: 1, brokers: 2},
+	{controllers: 3, brokers: 2},
+	{controllers: 3, brokers: 3, quorum: true},
+	{controllers: 1, brokers: 2, patient: true},
 	{controllers: 3, brokers: 3},
 }
 
