@@ -48,6 +48,6 @@
 //	a master found dead at its registration stays          world 12 of TestScenarioMasterLosesPower
 //	a slave comes into the set without its barrier         seed 206 of an earlier version
 //
-// Not found in 400 seeds, as other rules still hold: no cut by epochs (the comparison of bytes cuts); requests without
-// an answer forgotten, but candidates still counted. Not decided: no fences of epochs in ALTER_SYNC_STATE_SET.
+// Not shown to be found, as other rules still hold: no cut by epochs (the comparison of bytes cuts); requests without an
+// answer forgotten, but candidates still counted; no fences of epochs in ALTER_SYNC_STATE_SET.
 package sim
