@@ -296,6 +296,10 @@ func testTimes(h *harness) {
 		clk.set(at)
 		require.Equal(h, at, mustPut(h.T, h, Message("T", 0, bodyOf("T", 0, i), "", "")).StoreTimestamp)
 	}
+	require.Eventually(h, func() bool { // write buffers are committed by this clock
+		clk.set(clk.Millis() + 1)
+		return h.RemainHowManyDataToCommit() == 0
+	}, waitLimit, waitTick)
 	settle(h.T, h)
 	f := func(at int64, lower, upper store.QueueOffset) {
 		h.Helper()
