@@ -3,7 +3,6 @@ package broker
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,9 +32,6 @@ func TestQuorum(t *testing.T) {
 	}
 
 	c.stop()
-	began := time.Now()
-	send(a, b)
-	require.Less(t, time.Since(began), 2*time.Second)
 	for range 50 {
 		send(a, b)
 	}
@@ -44,11 +40,9 @@ func TestQuorum(t *testing.T) {
 	b.stop()
 	a.eventually(func() bool { set, _ := a.replica.switching.ha.SyncStateSet(); return len(set) == 1 })
 	end := a.store.MaxPhyOffset()
-	began = time.Now()
 	answer := a.send("T", 0, "", []byte("no"))
 	require.Equal(t, codec.RespSystemError, answer.Code)
 	require.Contains(t, answer.Remark, "in-sync replicas not enough")
-	require.Less(t, time.Since(began), time.Second)
 	require.Equal(t, end, a.store.MaxPhyOffset(), "nothing was stored")
 
 	b = start(t, b.s)

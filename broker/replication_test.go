@@ -4,7 +4,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -176,9 +175,7 @@ func TestSyncMasterWithFrozenSlave(t *testing.T) {
 	answer := m.send("T", 0, "", []byte("x"))
 	require.Equal(t, codec.RespFlushSlaveTimeout, answer.Code)
 	m.eventually(func() bool { return m.HA().InSyncReplicas() == 1 })
-	began := time.Now()
 	require.Equal(t, codec.RespSlaveNotAvailable, m.send("T", 0, "", []byte("y")).Code)
-	require.Less(t, time.Since(began), time.Second)
 	m.waitQueue("T", 0, 2)
 	require.True(t, strings.Contains(m.log.String(), "haHousekeepingInterval"))
 }

@@ -488,7 +488,6 @@ func TestHundredThousandAtOnce(t *testing.T) {
 	s.Start()
 	require.Eventually(t, func() bool { return s.store.MaxOffset("T", 3) == n }, time.Minute, time.Millisecond)
 	t.Logf("%d messages in %v", n, time.Since(began))
-	require.Less(t, time.Since(began), 20*time.Second, "a fraction of a second, but for what others take of this machine")
 	s.stop()
 	last, worst := s.LateMillis(1)
 	require.GreaterOrEqual(t, worst, last)

@@ -266,7 +266,7 @@ func TestListAndDistribution(t *testing.T) {
 	})
 }
 
-// 10,000 due messages a second for three seconds, on the real clock: each is delivered once. The log says how late at the most;
+// 10,000 due messages a second for three seconds, on the real clock: each is delivered once. The log says how late at most;
 // on a machine with nothing else to do it is less than a step.
 func TestTenThousandASecond(t *testing.T) {
 	if testing.Short() {
