@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -205,7 +206,9 @@ func illegal(format string, args ...any) PutResult {
 // checkMessage are the checks of Java's HookUtils.checkBeforePutMessage and of the encoder.
 func (s *MessageStore) checkMessage(m *codec.Message) PutResult {
 	if !s.flags.writable() {
-		return PutResult{Status: ServiceNotAvailable, Err: s.flags.whyNotWritable()}
+		if why := s.flags.whyNotWritable(); why != nil { // else it is writable again
+			return PutResult{Status: ServiceNotAvailable, Err: why}
+		}
 	}
 	if s.replicas != nil && m.WaitStoreMsgOK {
 		if status := s.replicas.Admit(); status != PutOK {
@@ -307,7 +310,7 @@ func (s *MessageStore) await(r PutResult, wait bool) PutResult {
 		return r
 	}
 	if r.Status = <-answer; r.Status == ServiceNotAvailable {
-		r.Err = s.flags.whyNotWritable()
+		r.Err = cmp.Or(s.flags.whyNotWritable(), ErrNotWritable)
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
 		return ErrNotSlave
 	}
 	if s.flags.blocked(flagSlave) {
-		return s.flags.whyNotWritable()
+		return cmp.Or(s.flags.whyNotWritable(), ErrNotWritable)
 	}
 	if len(b) == 0 {
 		return nil

@@ -301,7 +301,8 @@ func (s *MessageStore) Writable() (ok bool, why error) {
 	if s.flags.writable() {
 		return true, nil
 	}
-	return false, s.flags.whyNotWritable()
+	why = s.flags.whyNotWritable()
+	return why == nil, why
 }
 
 // PageCacheBusy tells that a put has held the log for longer than OSPageCacheBusyTimeout (Java isOSPageCacheBusy).
