@@ -80,23 +80,24 @@ func (s *commitRealTimeService) step() bool {
 	switch rest := s.last.Add(s.o.CommitCommitLogThoroughInterval).Sub(s.o.Clock.Now()); {
 	case s.failed:
 		s.urgent.Store(false)
-		return s.sleep(math.MaxInt64, 0)
+		return s.sleep(where, math.MaxInt64, 0)
 	case where == wrote:
-		if !s.sleep(where+1, 0) {
+		if !s.sleep(where, where+1, 0) {
 			return false
 		}
-		return s.o.WakeCommitWhenPutMessage || s.sleep(math.MaxInt64, s.o.CommitIntervalCommitLog)
+		return s.o.WakeCommitWhenPutMessage || s.sleep(where, math.MaxInt64, s.o.CommitIntervalCommitLog)
 	case rest > 0 && wrote < s.threshold(where) && !s.urgent.Load():
 		if !s.o.WakeCommitWhenPutMessage {
-			return s.sleep(math.MaxInt64, min(rest, s.o.CommitIntervalCommitLog))
+			return s.sleep(where, math.MaxInt64, min(rest, s.o.CommitIntervalCommitLog))
 		}
-		return s.sleep(s.threshold(where), rest)
+		return s.sleep(where, s.threshold(where), rest)
 	}
 	s.commit()
 	if s.o.CommitCommitLogLeastPages <= 0 {
 		return true
 	}
-	return s.sleep(s.files.committedWhere.Load()+commitPieceBytes, commitGatherTime)
+	where = s.files.committedWhere.Load()
+	return s.sleep(where, where+commitPieceBytes, commitGatherTime)
 }
 
 // threshold is the end of the log that makes CommitCommitLogLeastPages pages behind where.
@@ -136,9 +137,8 @@ func (s *commitRealTimeService) commit() {
 	s.flush.appended()
 }
 
-// sleep returns when the log has reached end, or was cut, after limit if that is not 0, or, with false, at the stop.
-func (s *commitRealTimeService) sleep(end int64, limit time.Duration) bool {
-	where := s.files.committedWhere.Load()
+// sleep returns when the log has reached end, or was cut before where, after limit if that is not 0, or, with false, at the stop.
+func (s *commitRealTimeService) sleep(where, end int64, limit time.Duration) bool {
 	var over chan struct{}
 	if limit > 0 {
 		over = make(chan struct{})
