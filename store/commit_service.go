@@ -137,7 +137,8 @@ func (s *commitRealTimeService) commit() {
 	s.flush.appended()
 }
 
-// sleep returns when the log has reached end, or was cut before where, after limit if that is not 0, or, with false, at the stop.
+// sleep returns when the log has reached end, or was cut before where, after limit if that is not 0, or, with false, at
+// the stop.
 func (s *commitRealTimeService) sleep(where, end int64, limit time.Duration) bool {
 	var over chan struct{}
 	if limit > 0 {
