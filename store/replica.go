@@ -180,10 +180,10 @@ func (s *MessageStore) cutInPlace(end PhyOffset) error {
 	mf.wrotePosition.Store(pos)
 	mf.flushedPosition.Store(min(pos, mf.flushedPosition.Load()))
 	q.flushedWhere.Store(min(int64(end), q.flushedWhere.Load()))
+	q.committedWhere.Store(int64(end)) // also of a file without a buffer: it had committed all of it
+	s.cl.wasCut()
 	if mf.buffered {
 		mf.committedPosition.Store(pos)
-		q.committedWhere.Store(int64(end))
-		s.cl.wasCut()
 		if _, err := mf.out.WriteAt(make([]byte, wrote-pos), pos); err != nil {
 			return fmt.Errorf("store: clear %s from %d: %w", mf.path, pos, err)
 		}

@@ -282,6 +282,7 @@ func (q *mappedFileQueue) replaceEnd(offset int64, all bool) error {
 	if n == 0 {
 		q.flushedWhere.Store(0)
 		q.committedWhere.Store(0)
+		q.commitFrom = 0 // the next file may lie before those that are gone
 	}
 	return q.fs.SyncDir(q.dir)
 }
