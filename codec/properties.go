@@ -46,16 +46,20 @@ func EachProperty(props []byte) iter.Seq2[[]byte, []byte] {
 
 // LookupProperty finds a property; of duplicates the last. It does not allocate.
 func LookupProperty(props []byte, name string) (value []byte, ok bool) {
-	for {
-		n, v, rest, more := NextProperty(props)
-		if !more {
-			return value, ok
+	at := len(name)
+	for len(props) > 0 {
+		entry := props
+		if end := bytes.IndexByte(props, PropValueSeparator); end >= 0 {
+			entry, props = props[:end:end], props[end+1:]
+		} else {
+			props = nil
 		}
-		if string(n) == name {
-			value, ok = v, true
+		// a name has no separator in it, so this is the first one of the entry
+		if at > 0 && at < len(entry)-1 && entry[at] == PropNameSeparator && string(entry[:at]) == name {
+			value, ok = entry[at+1:], true
 		}
-		props = rest
 	}
+	return value, ok
 }
 
 // AppendProperty appends a property to the properties string dst and ends it with \x02; a missing \x02 before

@@ -145,25 +145,28 @@ func compactEnd(b []byte, i int) int {
 	return -1
 }
 
-// compactInt32 reads a number of at most nine digits, with a sign or not, and returns the position behind it, -1 if there
-// is none.
+// compactInt32 reads a number of at most ten digits, with a sign or not, and returns the position behind it, -1 if there
+// is none or it is no int32.
 func compactInt32(b []byte, i int) (v int32, end int) {
 	neg := i < len(b) && b[i] == '-'
 	if neg {
 		i++
 	}
-	from := i
+	from, n := i, int64(0)
 	for ; i < len(b) && b[i]-'0' <= 9; i++ {
-		if i == from+9 {
+		if i == from+10 {
 			return 0, -1
 		}
-		v = v*10 + int32(b[i]-'0')
+		n = n*10 + int64(b[i]-'0')
 	}
 	if i == from || i == len(b) || b[i] != ',' && b[i] != '}' {
 		return 0, -1
 	}
 	if neg {
-		v = -v
+		n = -n
 	}
-	return v, i
+	if n != int64(int32(n)) {
+		return 0, -1
+	}
+	return int32(n), i
 }

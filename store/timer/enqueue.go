@@ -109,12 +109,11 @@ func (s *TimerMessageStore) plan(b *batch, at codec.QueueOffset, e store.QueueEn
 	case err != nil:
 		return false, err
 	}
-	value, _ := rec.Property(codec.PropTimerOutMs)
-	out, err := strconv.ParseInt(string(value), 10, 64)
-	topic, hasTopic := rec.Property(codec.PropRealTopic)
-	if err != nil || out < 0 || !hasTopic {
+	w := wishOf(rec.Properties)
+	out, err := strconv.ParseInt(string(w.out), 10, 64)
+	if err != nil || out < 0 || w.topic == nil {
 		s.o.Log.Error("timer message skipped: it has no time or topic", "queueOffset", int64(at), "phyOffset",
-			int64(e.PhyOffset), codec.PropTimerOutMs, string(value), codec.PropRealTopic, string(topic))
+			int64(e.PhyOffset), codec.PropTimerOutMs, string(w.out), codec.PropRealTopic, string(w.topic))
 		return true, nil
 	}
 	b.end = max(b.end, e.PhyOffset+codec.PhyOffset(rec.TotalSize))
@@ -122,8 +121,8 @@ func (s *TimerMessageStore) plan(b *batch, at codec.QueueOffset, e store.QueueEn
 		return true, nil // it was delivered before the log was lost
 	}
 	if out < s.writeTime && s.floor(out) < s.readTime && !live.StopDequeue {
-		if key, ok := rec.Property(codec.PropTimerDelUniqKey); ok {
-			b.recalls = append(b.recalls, string(key))
+		if w.recall != nil {
+			b.recalls = append(b.recalls, string(w.recall))
 		}
 		b.late = append(b.late, lateMessage{queueOffset: at, phy: e.PhyOffset, due: out + s.precision})
 		return true, nil
@@ -137,8 +136,26 @@ func (s *TimerMessageStore) plan(b *batch, at codec.QueueOffset, e store.QueueEn
 		}
 		b.at = s.log.end
 	}
-	s.planUnit(b, &rec, e, out, topic)
+	s.planUnit(b, w, e, out)
 	return true, nil
+}
+
+// wish is what a message of the timer topic says about itself: when it is due, its topic, and, of a recall, the unique key
+// of the message that is recalled. nil where there is no such property.
+type wish struct{ out, topic, recall []byte }
+
+func wishOf(props []byte) (w wish) {
+	for name, value := range codec.EachProperty(props) {
+		switch string(name) {
+		case codec.PropTimerOutMs:
+			w.out = value
+		case codec.PropRealTopic:
+			w.topic = value
+		case codec.PropTimerDelUniqKey:
+			w.recall = value
+		}
+	}
+	return w
 }
 
 // room tells whether a unit fits at pos.
@@ -179,11 +196,11 @@ func (s *TimerMessageStore) newFile() error {
 }
 
 // planUnit appends the unit of a message (Java doEnqueue).
-func (s *TimerMessageStore) planUnit(b *batch, rec *codec.Record, e store.QueueEntry, out int64, topic []byte) {
+func (s *TimerMessageStore) planUnit(b *batch, w wish, e store.QueueEntry, out int64) {
 	// Slots before readTime are not read any more. While delivery is stopped it falls back, and after the clock was
 	// set back it is ahead: then the message waits in the first slot that will be read.
 	u := unit{magic: magicDefault, enqueue: s.writeTime, due: max(s.floor(out), s.readTime), phy: e.PhyOffset,
-		size: e.Size, hash: codec.JavaHashBytes(topic)}
+		size: e.Size, hash: codec.JavaHashBytes(w.topic)}
 	if ahead := u.due - s.writeTime; ahead >= s.window {
 		u.magic |= magicRoll
 		u.due = s.writeTime + s.window
@@ -192,7 +209,7 @@ func (s *TimerMessageStore) planUnit(b *batch, rec *codec.Record, e store.QueueE
 		}
 	}
 	change := int64(1)
-	if _, ok := rec.Property(codec.PropTimerDelUniqKey); ok {
+	if w.recall != nil {
 		u.magic |= magicDelete
 		change = -1
 	}
@@ -210,7 +227,7 @@ func (s *TimerMessageStore) planUnit(b *batch, rec *codec.Record, e store.QueueE
 	s.batch = appendUnit(s.batch, &u)
 	b.at += unitBytes
 	b.units++
-	b.count = append(b.count, topicCount{s.name(topic), change})
+	b.count = append(b.count, topicCount{s.name(w.topic), change})
 }
 
 // write stores the units of a batch, then makes them count.

@@ -82,26 +82,43 @@ func (s *TimerMessageStore) Rewrite(m *codec.Message) (store.PutStatus, error) {
 	return store.PutOK, nil
 }
 
-// deliverMillis is the time that a message asks for. Of several properties Java's order counts: DELAY_SEC, DELAY_MS,
-// DELIVER_MS.
+// deliverProperties are those that ask for a time, in Java's order: of several the first one counts.
+var deliverProperties = [...]struct {
+	name  string
+	unit  int64 // ms
+	delay bool  // counts from now
+}{{codec.PropTimerDelaySec, 1000, true}, {codec.PropTimerDelayMs, 1, true}, {codec.PropTimerDeliverMs, 1, false}}
+
+// deliverMillis is the time that a message asks for.
 func deliverMillis(props []byte, now int64) (int64, error) {
-	for _, p := range []struct {
-		name  string
-		unit  int64
-		since int64
-	}{{codec.PropTimerDelaySec, 1000, now}, {codec.PropTimerDelayMs, 1, now}, {codec.PropTimerDeliverMs, 1, 0}} {
-		value, ok := codec.LookupProperty(props, p.name)
-		if !ok {
+	var values [len(deliverProperties)][]byte
+	for name, value := range codec.EachProperty(props) {
+		switch string(name) {
+		case codec.PropTimerDelaySec:
+			values[0] = value
+		case codec.PropTimerDelayMs:
+			values[1] = value
+		case codec.PropTimerDeliverMs:
+			values[2] = value
+		}
+	}
+	for i, p := range &deliverProperties {
+		value := values[i]
+		if value == nil {
 			continue
 		}
 		n, err := strconv.ParseInt(string(value), 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("%w: the property %s has the value %q", ErrIllegal, p.name, value)
 		}
-		if n > (math.MaxInt64-p.since)/p.unit || n < math.MinInt64/p.unit {
+		since := int64(0)
+		if p.delay {
+			since = now
+		}
+		if n > (math.MaxInt64-since)/p.unit || n < math.MinInt64/p.unit {
 			return 0, fmt.Errorf("%w: the property %s has the value %d, which is out of range", ErrIllegal, p.name, n)
 		}
-		return p.since + n*p.unit, nil
+		return since + n*p.unit, nil
 	}
 	return 0, fmt.Errorf("%w: no delivery time", ErrIllegal)
 }
