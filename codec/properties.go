@@ -87,7 +87,7 @@ func RemoveProperty(dst, props []byte, names ...string) []byte {
 			return dst
 		}
 		props = rest
-		if slices.Contains(names, string(name)) {
+		if isOneOf(names, name) {
 			continue
 		}
 		if len(dst) > 0 && dst[len(dst)-1] != PropValueSeparator {
@@ -98,6 +98,15 @@ func RemoveProperty(dst, props []byte, names ...string) []byte {
 		dst = append(dst, value...)
 		dst = append(dst, PropValueSeparator)
 	}
+}
+
+func isOneOf(names []string, name []byte) bool {
+	for _, n := range names {
+		if n == string(name) { // no copy, unlike slices.Contains
+			return true
+		}
+	}
+	return false
 }
 
 // ParseProperties makes a map of a properties string.
