@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every number that a client counts to keeps the header on the short way; what is no int32 leaves it to the tolerant scanner.
+// Every number that a client counts to keeps the header on the short way; what is no int32 is for the tolerant scanner.
 func TestCompactNumbers(t *testing.T) {
 	f := func(number string, want int32, ok bool) {
 		t.Helper()
