@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"math"
-	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +20,7 @@ import (
 // registrar keeps the broker known to all name servers (Java BrokerOuterAPI,
 // BrokerController.registerBrokerAll): everything every registerNameServerPeriod, changed topics at once, in
 // the caller's goroutine, so that a client that asks for the route after its answer finds it. A name server
-// that cannot be reached is tried again at the next round and does not hold up the others.
+// that cannot be reached is tried again every second (Java: at the next round) and does not hold up the others.
 type registrar struct {
 	b       *Broker
 	log     *slog.Logger
@@ -31,8 +31,10 @@ type registrar struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	started bool // by Broker.Start, before anybody can call close
+	menders sync.WaitGroup
 	mu      sync.Mutex
 	failing map[string]bool // said once, not every round
+	mending map[string]int  // name servers that have to be told again → how many times that was found
 }
 
 // Bounds of registerNameServerPeriod (Java), and how long a changed topic may wait for name servers.
@@ -41,6 +43,9 @@ const (
 	maxRegisterPeriod   = 60 * time.Second
 	topicChangedTimeout = 3 * time.Second
 	unregisterTimeout   = 3 * time.Second
+	// mendInterval is how often a name server is tried that was not reached, or whose connection was given up: it takes a
+	// broker out of the routes when the connection ends that this one registered on.
+	mendInterval = time.Second
 )
 
 func newRegistrar(b *Broker) *registrar {
@@ -48,20 +53,20 @@ func newRegistrar(b *Broker) *registrar {
 	if err != nil {
 		b.log.Error("namesrvAddr cannot be used, the broker is not registered", "error", err)
 	}
-	d := b.o.Dialer
-	if d == nil {
-		d = &net.Dialer{}
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &registrar{b: b, ctx: ctx, cancel: cancel, log: b.log, servers: servers,
-		client:  client.New(client.Options{Dialer: d, Log: b.log}),
+	r := &registrar{b: b, ctx: ctx, cancel: cancel, log: b.log, servers: servers,
 		period:  min(max(millis(b.cfg.broker.RegisterNameServerPeriod), minRegisterPeriod), maxRegisterPeriod),
 		done:    make(chan struct{}),
-		failing: map[string]bool{}}
+		failing: map[string]bool{}, mending: map[string]int{}}
+	r.client = client.New(client.Options{Dialer: b.o.Dialer, LinkTimeout: client.ServerLinkTimeout, Log: b.log,
+		Silent: r.mend})
+	return r
 }
 
 func (r *registrar) start() {
+	r.mu.Lock()
 	r.started = true
+	r.mu.Unlock()
 	go func() {
 		defer close(r.done)
 		t := r.b.clock.NewTicker(r.period)
@@ -78,12 +83,14 @@ func (r *registrar) start() {
 }
 
 // registerAll sends the whole table to every name server.
-func (r *registrar) registerAll() {
+func (r *registrar) registerAll() { r.registerAt(r.servers...) }
+
+func (r *registrar) registerAt(servers ...string) {
 	w := r.b.topics.Wrapper()
 	r.b.withMappings(&w)
 	ctx, cancel := context.WithTimeout(r.ctx, millis(r.b.cfg.broker.RegisterBrokerTimeoutMills))
 	defer cancel()
-	r.toAll(ctx, &w, true)
+	r.to(ctx, servers, &w, true)
 }
 
 // topicsChanged registers topics that were made or changed.
@@ -97,11 +104,11 @@ func (r *registrar) topicsChanged(changed []*topic.Topic) {
 	r.b.withMappings(&w)
 	ctx, cancel := context.WithTimeout(r.ctx, topicChangedTimeout)
 	defer cancel()
-	r.toAll(ctx, &w, false)
+	r.to(ctx, r.servers, &w, false)
 }
 
-func (r *registrar) toAll(ctx context.Context, w *body.TopicConfigAndMappingSerializeWrapper, whole bool) {
-	if len(r.servers) == 0 || r.b.replica.isolated.Load() {
+func (r *registrar) to(ctx context.Context, servers []string, w *body.TopicConfigAndMappingSerializeWrapper, whole bool) {
+	if len(servers) == 0 || r.b.replica.isolated.Load() {
 		return
 	}
 	if perm := r.b.permission.Load(); perm != codec.PermRead|codec.PermWrite {
@@ -114,7 +121,7 @@ func (r *registrar) toAll(ctx context.Context, w *body.TopicConfigAndMappingSeri
 		return
 	}
 	var wg sync.WaitGroup
-	for _, addr := range r.servers {
+	for _, addr := range servers {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
@@ -122,6 +129,50 @@ func (r *registrar) toAll(ctx context.Context, w *body.TopicConfigAndMappingSeri
 		}()
 	}
 	wg.Wait()
+}
+
+// mend has a name server told everything, again and again until it was. It does not wait.
+func (r *registrar) mend(addr string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.started || r.ctx.Err() != nil || !slices.Contains(r.servers, addr) {
+		return
+	}
+	r.mending[addr]++
+	if r.mending[addr] == 1 {
+		r.menders.Go(func() { r.mender(addr) })
+	}
+}
+
+func (r *registrar) mender(addr string) {
+	t := r.b.clock.NewTicker(mendInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-t.C():
+		}
+		r.mu.Lock()
+		n := r.mending[addr]
+		r.mu.Unlock()
+		if r.b.replica.isolated.Load() { // who takes it online again registers
+			continue
+		}
+		if _, err := r.client.Conn(r.ctx, addr); err != nil {
+			continue // before a table of many topics is encoded
+		}
+		r.registerAt(addr)
+		r.mu.Lock()
+		done := r.mending[addr] == n
+		if done {
+			delete(r.mending, addr)
+		}
+		r.mu.Unlock()
+		if done {
+			return
+		}
+	}
 }
 
 // restrict takes away what the broker's own permission does not allow (Java registerBrokerAll).
@@ -148,6 +199,9 @@ func (r *registrar) register(ctx context.Context, addr string, data []byte, whol
 	codec.EncodeHeader(req, &h)
 	req.Body = data
 	answer, err := r.client.Do(ctx, addr, req)
+	if errors.Is(err, client.ErrClosed) && ctx.Err() == nil { // the link was dead, and may be back
+		answer, err = r.client.Do(ctx, addr, req)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,8 +219,12 @@ func (r *registrar) register(ctx context.Context, addr string, data []byte, whol
 	return r.b.topics.UpdateOrderConfig(order.Table)
 }
 
-// result logs a name server that fails, once, and that it works again.
+// result logs a name server that fails, once, and that it works again. One that did not refuse is tried again soon.
 func (r *registrar) result(addr string, err error) {
+	var refused *client.ResponseError
+	if err != nil && !errors.As(err, &refused) {
+		r.mend(addr)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -182,9 +240,13 @@ func (r *registrar) result(addr string, err error) {
 // close takes the broker out of the routes.
 func (r *registrar) close(ctx context.Context) {
 	r.cancel()
-	if !r.started {
+	r.mu.Lock() // nobody begins to mend any more
+	started := r.started
+	r.mu.Unlock()
+	if !started {
 		return
 	}
+	r.menders.Wait()
 	<-r.done
 	ctx, cancel := context.WithTimeout(ctx, unregisterTimeout)
 	defer cancel()

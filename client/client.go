@@ -33,6 +33,10 @@ type slot struct {
 // redialPause keeps callers from hammering an address that just refused.
 const redialPause = 100 * time.Millisecond
 
+// minSilence is how long a call must have waited in vain before its connection is given up: one in a hurry says nothing
+// about the peer.
+const minSilence = 200 * time.Millisecond
+
 // maxIdleSlots bounds the addresses that are remembered without a connection.
 const maxIdleSlots = 1024
 
@@ -115,13 +119,34 @@ func (c *Client) dial(s *slot, addr string) {
 	}
 }
 
-// Call sends a request to addr and waits for the answer.
+// Call sends a request to addr and waits for the answer. If time runs out and nothing at all came from the peer meanwhile,
+// the connection is closed (Java clientCloseSocketIfTimeout): its link may be dead without a sign, and the system would
+// repeat what was written at ever longer intervals. Other calls that wait on it fail with ErrClosed, the next one dials.
 func (c *Client) Call(ctx context.Context, addr string, req *codec.Command) (*codec.Command, error) {
 	conn, err := c.Conn(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	return conn.Call(ctx, req)
+	heard, began := conn.heard.Load(), time.Now()
+	answer, err := conn.Call(ctx, req)
+	if err != nil && errors.Is(err, ErrTimeout) {
+		if silence := time.Since(began); silence >= minSilence && conn.heard.Load() == heard {
+			c.silent(conn, addr, silence)
+		}
+	}
+	return answer, err
+}
+
+// silent gives a connection up.
+func (c *Client) silent(conn *Conn, addr string, silence time.Duration) {
+	if !conn.close(fmt.Errorf("%w: nothing came from %s for %v", ErrClosed, addr, silence)) {
+		return
+	}
+	c.o.Log.Info("client: connection given up, nothing came from the peer while a call waited", "remote", addr,
+		"silence", silence)
+	if c.o.Silent != nil {
+		c.o.Silent(addr)
+	}
 }
 
 // Oneway sends a request to addr.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,6 +121,54 @@ func TestDialGoesOnForTheOthers(t *testing.T) {
 		require.NoError(t, <-patient)
 		require.NoError(t, c.Oneway(t.Context(), p.addr(), codec.NewRequest(2)))
 		require.EqualValues(t, 1, d.dials.Load())
+	})
+}
+
+// A connection on which nothing came while a call waited for its answer is given up: its link may be dead without a sign.
+// The next call dials. One that brought anything is kept, and so is one whose caller was in a hurry or went away.
+func TestSilentConnectionIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPeer(t, func(c *codec.Command) *codec.Command {
+			if c.Code == 1 { // not answered
+				return nil
+			}
+			return ok(c)
+		})
+		var silent []string
+		d := &countingDialer{net: p.net}
+		c := New(Options{Dialer: d, CallTimeout: time.Second, Silent: func(addr string) { silent = append(silent, addr) }})
+		defer func() { require.NoError(t, c.Close()) }()
+		call := func(code int, limit time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, err := c.Do(ctx, p.addr(), codec.NewRequest(code))
+			return err
+		}
+		require.ErrorIs(t, call(1, 50*time.Millisecond), ErrTimeout)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() {
+			_, err := c.Call(ctx, p.addr(), codec.NewRequest(1))
+			gone <- err
+		}()
+		time.Sleep(900 * time.Millisecond)
+		cancel()
+		require.ErrorIs(t, <-gone, context.Canceled)
+		go func() { gone <- call(1, time.Second) }()
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, call(2, time.Second))
+		require.ErrorIs(t, <-gone, ErrTimeout)
+		require.EqualValues(t, 1, d.dials.Load(), "something came")
+		require.Empty(t, silent)
+
+		p.net.SetHook(func(netip.AddrPort, netip.AddrPort, int) mem.Fate { return mem.Fate{Lost: true} })
+		go func() { gone <- call(2, time.Hour) }()
+		require.ErrorIs(t, call(2, time.Second), ErrTimeout)
+		require.ErrorIs(t, <-gone, ErrClosed, "who waits on the same connection")
+		require.Equal(t, []string{p.addr()}, silent)
+		p.net.SetHook(nil)
+		require.NoError(t, call(2, time.Second))
+		require.EqualValues(t, 2, d.dials.Load())
 	})
 }
 

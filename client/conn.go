@@ -46,6 +46,10 @@ const (
 	DefaultMaxHandlers    = 64
 )
 
+// ServerLinkTimeout is LinkTimeout between servers: a link that was cut is noticed before it is back, by who writes every
+// second.
+const ServerLinkTimeout = 3 * time.Second
+
 // Limits of what a connection keeps.
 const (
 	// maxUnwritten bounds the bytes that wait behind a write under way; further callers wait.
@@ -66,19 +70,25 @@ const (
 type Options struct {
 	Dialer         Dialer
 	ConnectTimeout time.Duration
-	CallTimeout    time.Duration       // for calls whose context has no deadline
-	WriteTimeout   time.Duration       // a peer that does not take a MiB within it is given up
-	MaxPending     int                 // calls that wait for answers on one connection
-	MaxHandlers    int                 // requests of the peer under way; more are answered SYSTEM_BUSY
-	MaxFrameBytes  int                 // codec.MaxFrameBytes, 16 MiB
-	Serialize      codec.SerializeType // of our headers
-	Handler        Handler             // nil: requests of the peer are passed over
-	Log            *slog.Logger
+	CallTimeout    time.Duration // for calls whose context has no deadline
+	WriteTimeout   time.Duration // a peer that does not take a MiB within it is given up
+	MaxPending     int           // calls that wait for answers on one connection
+	// LinkTimeout ends a connection when the peer's system has not acknowledged for so long what was written (TCP_USER_TIMEOUT,
+	// Linux), and one whose peer takes nothing for so long. 0: the system's, a quarter of an hour. Without Dialer only.
+	LinkTimeout time.Duration
+	// Silent is told that a Client has given up the connection to an address because nothing came from there while a call
+	// waited. It must not wait. nil: nobody is.
+	Silent        func(addr string)
+	MaxHandlers   int                 // requests of the peer under way; more are answered SYSTEM_BUSY
+	MaxFrameBytes int                 // codec.MaxFrameBytes, 16 MiB
+	Serialize     codec.SerializeType // of our headers
+	Handler       Handler             // nil: requests of the peer are passed over
+	Log           *slog.Logger
 }
 
 func (o *Options) ensureDefaults() {
 	if o.Dialer == nil {
-		o.Dialer = &net.Dialer{}
+		o.Dialer = NewDialer(o.LinkTimeout)
 	}
 	orDuration := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
@@ -107,6 +117,7 @@ type Conn struct {
 	nc       net.Conn
 	opaque   atomic.Int32
 	handlers atomic.Int32
+	heard    atomic.Uint64 // reads that brought something
 
 	mu      sync.Mutex
 	pending map[int32]func(*codec.Command, error)

@@ -19,6 +19,9 @@ func (c *Conn) read() {
 			var n int
 			n, err = c.nc.Read(buf[len(buf):cap(buf)])
 			buf = buf[:len(buf)+n]
+			if n > 0 {
+				c.heard.Add(1)
+			}
 		}
 		if err != nil {
 			c.close(fmt.Errorf("%w: read from %v: %w", ErrClosed, c.nc.RemoteAddr(), err))
@@ -106,11 +109,12 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-func (c *Conn) close(why error) {
+// close is false if it was closed already.
+func (c *Conn) close(why error) bool {
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
-		return
+		return false
 	}
 	c.err = why
 	pending := c.pending
@@ -121,4 +125,5 @@ func (c *Conn) close(why error) {
 	for _, opaque := range slices.Sorted(maps.Keys(pending)) {
 		pending[opaque](nil, why)
 	}
+	return true
 }

@@ -110,8 +110,8 @@ func newController(o Options, inline bool) (*Controller, error) {
 	c.server.SetListener(rpc.ConnListener{Closed: func(conn reactor.Conn, _ error) {
 		c.connClosed(conn.ID())
 	}})
-	c.client = client.New(client.Options{Dialer: o.Dialer, Log: o.Log, WriteTimeout: notifyTimeout,
-		ConnectTimeout: time.Duration(o.Config.Client().ConnectTimeoutMillis) * time.Millisecond})
+	c.client = client.New(client.Options{Dialer: o.Dialer, LinkTimeout: client.ServerLinkTimeout, Log: o.Log,
+		WriteTimeout: notifyTimeout, ConnectTimeout: time.Duration(o.Config.Client().ConnectTimeoutMillis) * time.Millisecond})
 	c.notify = newNotifyService(c.client, o.Log)
 	c.sendNotice, c.sendRaft = c.notify.submit, c.sendByLink
 	c.register(inline)

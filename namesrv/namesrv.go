@@ -86,7 +86,7 @@ func New(o Options) (*NameServer, error) {
 	ns.server.SetListener(rpc.ConnListener{Opened: ns.peers.opened, Closed: ns.peers.closed})
 	ns.expiry = newExpiry(o.Clock, time.Duration(cfg.ScanNotActiveBrokerInterval)*time.Millisecond, ns.expire)
 	ns.notify = NewNotifyService(client.New(client.Options{
-		Dialer: o.Dialer, Log: o.Log, WriteTimeout: notifyTimeout,
+		Dialer: o.Dialer, LinkTimeout: client.ServerLinkTimeout, Log: o.Log, WriteTimeout: notifyTimeout,
 		ConnectTimeout: time.Duration(o.Config.Client().ConnectTimeoutMillis) * time.Millisecond,
 	}), o.Log)
 	ns.register(cfg)

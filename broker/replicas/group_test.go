@@ -55,6 +55,7 @@ type member struct {
 	fs   *vfs.MemFS
 	dark atomic.Pointer[atomic.Bool] // of the process that runs: nothing comes or goes
 	cut  atomic.Bool                 // slaves and the controller are out of reach
+	hole atomic.Bool                 // the same without a sign: what is written vanishes, what is dialed is not answered
 	down bool
 	conf string // besides that of all, from the next start on
 
@@ -92,6 +93,9 @@ func (s *site) fate(from, to netip.AddrPort, _ int) (f mem.Fate) {
 		}
 		if m.cut.Load() && (m.side(from.Port()) || m.side(to.Port())) {
 			f.Reset = true
+		}
+		if m.hole.Load() && (m.side(from.Port()) || m.side(to.Port())) {
+			f.Lost = true
 		}
 	}
 	return f
@@ -161,6 +165,13 @@ func (s *site) try(n int) (*member, error) {
 	dial := client.DialerFunc(func(ctx context.Context, _, addr string) (net.Conn, error) {
 		if dark.Load() || m.cut.Load() {
 			return nil, net.ErrClosed
+		}
+		for pause := time.Second; m.hole.Load(); pause *= 2 { // as a system asks again
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(pause):
+			}
 		}
 		nc, err := s.net.Dial(ctx, addr)
 		if err != nil {
@@ -254,6 +265,17 @@ func (s *site) master() *member {
 		}
 	}
 	return nil
+}
+
+// settledNow tells that there is one master, with a SyncStateSet of so many.
+func (s *site) settledNow(size int) bool {
+	n := 0
+	for _, m := range s.members {
+		if m.Broker != nil && m.Replicas().Role.Master && !m.Store().Following() {
+			n++
+		}
+	}
+	return n == 1 && len(s.master().Replicas().Role.SyncStateSet) == size
 }
 
 // settled waits until a master has a SyncStateSet of so many, and gives it.
