@@ -53,3 +53,12 @@ func BenchmarkWay(b *testing.B) {
 	require.Equal(b, n, len(s.sent))
 	s.stop()
 }
+
+// BenchmarkNextOfIdle is what GET_BROKER_RUNTIME_INFO asks of a service that was never started, as a slave's.
+func BenchmarkNextOfIdle(b *testing.B) {
+	w, now := newWheel(1000, wheelSlots), time.Now().UnixMilli()
+	b.ReportAllocs()
+	for b.Loop() {
+		w.next(0, now)
+	}
+}

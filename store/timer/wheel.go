@@ -55,6 +55,7 @@ type wheel struct {
 	pages     []*page
 	dirty     map[int]bool // pages that differ from the file
 	waiting   int64        // sum of num
+	used      int          // slots in use, of all pages
 }
 
 func newWheel(precisionMillis, slots int64) *wheel {
@@ -86,6 +87,7 @@ func (w *wheel) put(t int64, s slot) {
 	old := &pg.slots[i]
 	if old.step == 0 {
 		pg.used++
+		w.used++
 	}
 	s.step = t / w.precision
 	w.waiting += int64(s.num) - int64(old.num)
@@ -103,13 +105,14 @@ func (w *wheel) clear(t int64) {
 	w.waiting -= int64(pg.slots[i].num)
 	pg.slots[i] = slot{}
 	pg.used--
+	w.used--
 	w.dirty[p] = true
 }
 
 // each visits the used slots in no order; f may clear the one it gets.
 func (w *wheel) each(f func(t int64, s slot)) {
 	for _, pg := range w.pages {
-		if pg == nil {
+		if pg == nil || pg.used == 0 {
 			continue
 		}
 		for i := range pg.slots {
@@ -120,8 +123,20 @@ func (w *wheel) each(f func(t int64, s slot)) {
 	}
 }
 
-// next is the first time from t on that has a slot in use, at most limit.
+// next is the first time from t on that has a slot in use, at most limit. However far limit is, it looks at each page once
+// at most: a service that was never started is at time 0, and GET_BROKER_RUNTIME_INFO asks.
 func (w *wheel) next(t, limit int64) int64 {
+	switch {
+	case w.used == 0:
+		return limit
+	case limit-t > w.size*w.precision: // more than one turn
+		w.each(func(at int64, _ slot) {
+			if at >= t {
+				limit = min(limit, at)
+			}
+		})
+		return limit
+	}
 	for t < limit {
 		p, i := w.at(t)
 		pg := w.pages[p]
