@@ -5,6 +5,7 @@ import (
 	"path"
 	"strconv"
 
+	"skylark/broker/slave"
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/internal/goruntime"
@@ -26,7 +27,7 @@ func (p *StatsProcessor) Process(r *rpc.Request) {
 	case codec.ReqGetBrokerRuntimeInfo:
 		p.b.replyJSON(r, &body.KVTable{Table: p.b.RuntimeInfo()})
 	case codec.ReqGetAllConsumerOffset:
-		p.b.replyJSON(r, p.b.offsets.Wrapper())
+		p.allOffsets(r)
 	case codec.ReqGetAllDelayOffset:
 		data, err := p.b.svc().schedule.JSON()
 		if err != nil {
@@ -35,6 +36,28 @@ func (p *StatsProcessor) Process(r *rpc.Request) {
 		}
 		r.ReplyBody(data)
 	}
+}
+
+// allOffsets answers with all consumer offsets. Who says which it has (slave.FieldMark) gets an empty body if they are the
+// same still, and a new mark.
+func (p *StatsProcessor) allOffsets(r *rpc.Request) {
+	has := r.Cmd.Get(slave.FieldMark)
+	if has == "" {
+		p.b.replyJSON(r, p.b.offsets.Wrapper())
+		return
+	}
+	answer := codec.NewResponse(r.Cmd, codec.RespSuccess, "")
+	mark := p.b.offsets.Mark() // before the table is read
+	if has != mark {
+		data, err := body.Encode(p.b.offsets.Wrapper())
+		if err != nil {
+			r.ReplyError(codec.RespSystemError, err.Error())
+			return
+		}
+		answer.Body = data
+	}
+	answer.Set(slave.FieldMark, mark)
+	r.Reply(answer)
 }
 
 // consumeStats tells how far a group is behind, in the topics it has offsets in and, if it is online,

@@ -170,9 +170,11 @@ func (b *Broker) synchronize() {
 		<-b.stop
 		cancel()
 	}()
-	all, timers := b.clock.NewTicker(slave.Interval), b.clock.NewTicker(slave.TimerInterval)
+	all, timers, offsets := b.clock.NewTicker(slave.Interval), b.clock.NewTicker(slave.TimerInterval),
+		b.clock.NewTicker(slave.OffsetsInterval)
 	defer all.Stop()
 	defer timers.Stop()
+	defer offsets.Stop()
 	for {
 		select {
 		case <-b.stop:
@@ -186,6 +188,8 @@ func (b *Broker) synchronize() {
 				b.replica.client.SetMaster(addr) // it may have been set meanwhile
 			}
 			b.syncTables(ctx, syncTimer)
+		case <-offsets.C():
+			b.syncTables(ctx, syncOffsets)
 		}
 	}
 }
@@ -194,6 +198,11 @@ func syncAll(ctx context.Context, s *slave.SlaveSynchronize) bool { return s.Syn
 
 func syncTimer(ctx context.Context, s *slave.SlaveSynchronize) bool {
 	s.SyncTimer(ctx)
+	return true
+}
+
+func syncOffsets(ctx context.Context, s *slave.SlaveSynchronize) bool {
+	s.SyncOffsets(ctx)
 	return true
 }
 
@@ -229,8 +238,7 @@ func (b *Broker) dialMaster(ctx context.Context, addr string) (net.Conn, error) 
 	if b.o.Dialer != nil {
 		return b.o.Dialer.DialContext(ctx, "tcp", addr)
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", addr)
+	return client.NewDialer(client.ServerLinkTimeout).DialContext(ctx, "tcp", addr)
 }
 
 // masterRange asks the master for the ends of its log, by GET_BROKER_RUNTIME_INFO, which Java's answers as well.

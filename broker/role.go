@@ -337,7 +337,8 @@ func (b *Broker) syncTables(ctx context.Context, f func(ctx context.Context, s *
 // newSynchronize makes what copies the master's tables.
 func (b *Broker) newSynchronize() *slave.SlaveSynchronize {
 	s := b.svc()
-	return slave.New(slave.Options{Client: b.registrar.client, Log: b.o.Log.With("part", "slave"), Master: b.master,
+	return slave.New(slave.Options{Client: b.registrar.client, Clock: b.clock, Log: b.o.Log.With("part", "slave"),
+		Master: b.master,
 		Topics: b.topics, Groups: b.groups, Offsets: b.offsets, Schedule: s.schedule, Modes: b.modes, Timer: s.timer,
 		Acting: b.replica.acting.Load})
 }

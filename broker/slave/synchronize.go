@@ -19,23 +19,40 @@ import (
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/codec/fastjson"
+	"skylark/internal/clock"
 	"skylark/store/timer"
 )
 
 const (
 	// Interval is how often everything is copied (Java 4.x: 10 s, 5.x: 60 s).
 	Interval = 10 * time.Second
-	// TimerInterval is how often the timer's progress is (Java 5.x: 3 s).
+	// TimerInterval is how often the timer's progress is (Java 5.x: 3 s), and that of delayed messages.
 	TimerInterval = 3 * time.Second
+	// OffsetsInterval is how often a Skylark master is asked whether consumer offsets have changed: what was consumed since
+	// comes again after a failover.
+	OffsetsInterval = time.Second
+	// offsetsShare bounds the time that this takes, on the master and here: a round that took d is followed by a pause of
+	// offsetsShare·d at least, so that large tables are copied less often.
+	offsetsShare = 20
+	// offsetsTimeout bounds such a round: it must not hold up the others.
+	offsetsTimeout = 3 * time.Second
 	// callTimeout bounds one request; a table of some MiB takes a while.
 	callTimeout = 10 * time.Second
 	// maxTellMaster bounds the offsets that are given back to a master in one round.
 	maxTellMaster = 10_000
 )
 
+// FieldMark is a field of GET_ALL_CONSUMER_OFFSET among Skylark brokers, both ways: what offset.Manager.Mark says. A master
+// answers with an empty body if its mark is the one that the slave names. Java's masters pass over it.
+const FieldMark = "skylarkOffsetsMark"
+
+// noMark is one that no offsets have.
+const noMark = "-"
+
 // Options of the service: the tables it keeps, and how to reach the master.
 type Options struct {
 	Client *client.Client
+	Clock  clock.Clock
 	Log    *slog.Logger
 	// Master is the address of the master's broker, "" while it is unknown.
 	Master func() string
@@ -57,6 +74,8 @@ type SlaveSynchronize struct {
 	mu       sync.Mutex // one round at a time
 	master   string     // of the last round
 	before   offset.Table
+	mark     string           // of before, "" if the master does not say any
+	due      time.Time        // of the next SyncOffsets
 	topics   body.DataVersion // as the master said last
 	groups   body.DataVersion
 	failing  map[string]string // step → what was logged last
@@ -77,11 +96,11 @@ func (s *SlaveSynchronize) SyncAll(ctx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if addr != s.master {
-		s.master = addr
+		s.master, s.mark = addr, ""
 		clear(s.versions)
 	}
 	ok := s.step(ctx, "topics", s.syncTopics)
-	ok = s.step(ctx, "consumer offsets", s.syncOffsets) && ok
+	ok = s.step(ctx, "consumer offsets", s.syncAllOffsets) && ok
 	ok = s.step(ctx, "subscription groups", s.syncGroups) && ok
 	ok = s.step(ctx, "request modes", s.syncModes) && ok
 	if !s.o.Acting() {
@@ -92,7 +111,24 @@ func (s *SlaveSynchronize) SyncAll(ctx context.Context) bool {
 	return ok
 }
 
-// SyncTimer copies the timer's progress only.
+// SyncOffsets copies consumer offsets if they have changed on the master. It does nothing if a round like this is not due,
+// or the master does not say whether they have (Java's).
+func (s *SlaveSynchronize) SyncOffsets(ctx context.Context) {
+	began := s.o.Clock.Now()
+	addr := s.o.Master()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if addr == "" || addr != s.master || s.mark == "" || began.Before(s.due) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, offsetsTimeout)
+	defer cancel()
+	s.step(ctx, "consumer offsets", func(ctx context.Context) error { return s.syncOffsets(ctx, s.mark) })
+	now := s.o.Clock.Now()
+	s.due = now.Add(min(offsetsShare*now.Sub(began), Interval))
+}
+
+// SyncTimer copies the progress of timed and delayed messages only.
 func (s *SlaveSynchronize) SyncTimer(ctx context.Context) {
 	if s.o.Master() == "" || s.o.Acting() {
 		return
@@ -100,6 +136,7 @@ func (s *SlaveSynchronize) SyncTimer(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.step(ctx, "timer checkpoint", s.syncTimer)
+	s.step(ctx, "delay offsets", s.syncDelayOffsets)
 }
 
 // step does one table and logs a failure, once, and its end.
@@ -202,18 +239,33 @@ func (s *SlaveSynchronize) syncGroups(ctx context.Context) error {
 	return s.o.Groups.Follow(&w, back)
 }
 
-// syncOffsets takes the master's offsets, and tells it those that are further here: consumers worked here while it was away.
-func (s *SlaveSynchronize) syncOffsets(ctx context.Context) error {
-	data, err := s.ask(ctx, codec.ReqGetAllConsumerOffset, false)
+// syncAllOffsets is syncOffsets whether they have changed on the master or not: they may have here.
+func (s *SlaveSynchronize) syncAllOffsets(ctx context.Context) error {
+	if err := s.syncOffsets(ctx, noMark); err != nil {
+		return err
+	}
+	return s.o.Offsets.Persist()
+}
+
+// syncOffsets takes the master's offsets, unless their mark is the given one, and tells it those that are further here:
+// consumers worked here while it was away.
+func (s *SlaveSynchronize) syncOffsets(ctx context.Context, mark string) error {
+	req := codec.NewRequest(codec.ReqGetAllConsumerOffset)
+	req.Set(FieldMark, mark)
+	answer, err := s.o.Client.Do(ctx, s.o.Master(), req)
 	if err != nil {
 		return err
 	}
+	now := answer.Get(FieldMark)
+	if now == mark {
+		return nil
+	}
 	var w body.ConsumerOffsetSerializeWrapper
-	if err := body.Decode(data, &w); err != nil {
+	if err := body.Decode(answer.Body, &w); err != nil {
 		return fmt.Errorf("slave: consumer offsets: %w", err)
 	}
 	ahead := s.o.Offsets.Follow(s.before, &w)
-	s.before = w.OffsetTable
+	s.before, s.mark = w.OffsetTable, now
 	if len(ahead) > 0 {
 		s.o.Log.Warn("groups are further here than on the master, which is told", "remote", s.master, "queues", len(ahead))
 	}
@@ -228,7 +280,7 @@ func (s *SlaveSynchronize) syncOffsets(ctx context.Context) error {
 			return fmt.Errorf("slave: offset of group %s told to the master: %w", a.Group, err)
 		}
 	}
-	return s.o.Offsets.Persist()
+	return nil
 }
 
 func (s *SlaveSynchronize) syncDelayOffsets(ctx context.Context) error {
