@@ -89,6 +89,7 @@ type Broker struct {
 	hold       *hold.PullRequestHoldService
 	pop        *pop.Service
 	popNotices *pop.Polling // those who wait until there is something to pop
+	popPeers   popPeers
 	modes      *pop.ModeManager
 	replies    *reply.Pusher
 	requesters *reply.Requesters // connections that requests came in by

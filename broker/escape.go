@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"skylark/broker/pop"
 	"skylark/codec"
 	"skylark/store"
 )
@@ -30,10 +31,20 @@ func (e *escapeStore) Append(m *codec.Message) store.PutResult {
 	if !b.escapes() {
 		return store.PutResult{Status: store.ServiceNotAvailable, Err: errEscapeOff}
 	}
-	if err := b.sendElsewhere(m, notElsewhere...); err != nil {
+	if err := b.escape(m); err != nil {
 		return store.PutResult{Status: store.ServiceNotAvailable, Err: err}
 	}
 	return store.PutResult{Status: store.PutOK, Count: 1}
+}
+
+// escape sends what has waited here to another broker.
+func (b *Broker) escape(m *codec.Message) error {
+	if m.Topic == b.pop.ReviveTopic() {
+		if name, err := pop.NameOf(m.Body); err == nil {
+			return b.sendRevive(name, m, notElsewhere...)
+		}
+	}
+	return b.sendElsewhere(m, notElsewhere...)
 }
 
 var errEscapeOff = fmt.Errorf("broker: this slave delivers nothing (enableRemoteEscape)")
@@ -79,12 +90,17 @@ func (b *Broker) sendElsewhere(m *codec.Message, without ...string) error {
 		return fmt.Errorf("broker: no other broker takes messages of %s", m.Topic)
 	}
 	to := targets[rand.IntN(len(targets))]
+	return b.sendTo(to.addr, rand.Int32N(to.queues), m, without...)
+}
+
+// sendTo sends a message, without some properties, to a queue of another broker.
+func (b *Broker) sendTo(addr string, queueID int32, m *codec.Message, without ...string) error {
 	props := codec.RemoveProperty(nil, m.Properties, without...)
 	h := codec.SendMessageHeader{ProducerGroup: []byte(codec.InnerProducerGroup), Topic: []byte(m.Topic),
-		QueueID: rand.Int32N(to.queues), SysFlag: m.SysFlag &^ hostFlags, BornTimestamp: m.BornTimestamp, Flag: m.Flag,
+		QueueID: queueID, SysFlag: m.SysFlag &^ hostFlags, BornTimestamp: m.BornTimestamp, Flag: m.Flag,
 		ReconsumeTimes: m.ReconsumeTimes, Properties: codec.Field{Value: props}}
 	ctx, cancel := context.WithTimeout(b.registrar.ctx, escapeTimeout)
 	defer cancel()
-	_, err = b.registrar.client.Send(ctx, to.addr, &h, m.Body)
+	_, err := b.registrar.client.Send(ctx, addr, &h, m.Body)
 	return err
 }

@@ -23,7 +23,9 @@ func (b *Broker) makePop(configDir string) error {
 		Cluster:    bc.BrokerClusterName,
 		BrokerName: bc.BrokerName, Clock: b.clock, Log: b.o.Log.With("part", "pop"), ReviveQueues: bc.ReviveQueueNum,
 		StoreHost: func() netip.AddrPort { return b.storeHost }, Settings: b.popSettings, Timed: b.rewriteTimed,
-		TimerIdle: b.timerIdle, Follower: b.isSlave,
+		TimerIdle: b.timerIdle, Follower: b.isSlave, Acting: b.escapes,
+		Elsewhere:   func(name pop.RecordName, m *codec.Message) error { return b.sendRevive(name, m) },
+		Fetch:       b.fetchPopped,
 		TopicQueues: b.readableQueues, RetryLimit: b.retryLimit, MakeTopic: b.makePopTopic,
 		Stored: b.popStored})
 	b.popNotices = pop.NewPolling(b.clock, b.popSettings)

@@ -22,6 +22,9 @@ func (b *Broker) guardSlave(r *rpc.Request) *codec.Command {
 		return codec.NewResponse(r.Cmd, codec.RespSystemError, "no master available along with "+b.storeHostText)
 	case codec.ReqPopMessage, codec.ReqAckMessage, codec.ReqBatchAckMessage, codec.ReqChangeMessageInvisibleTime,
 		codec.ReqNotification, codec.ReqPollingInfo:
+		if b.pop.Acting() {
+			return nil
+		}
 		return codec.NewResponse(r.Cmd, codec.RespSystemError, "this broker is a slave: POP is served by the master")
 	}
 	return nil
@@ -71,7 +74,7 @@ func (b *Broker) startSpecial() error {
 }
 
 // beginSpecial starts the services of a master, once. An acting master has delays and timers only, and gives its open
-// transactions away (transaction.EscapeService); POP waits for the master, because what it has is in its log.
+// transactions away (transaction.EscapeService); with enableRemoteEscape it serves POP (package pop, acting.go).
 func (b *Broker) beginSpecial() error {
 	b.replica.specials.Lock()
 	defer b.replica.specials.Unlock()
@@ -92,6 +95,8 @@ func (b *Broker) beginSpecial() error {
 	}
 	if !b.isSlave() {
 		s.transactions.Start()
+	}
+	if !b.isSlave() || b.cfg.broker.EnableRemoteEscape {
 		b.startPop()
 	}
 	return nil

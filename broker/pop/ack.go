@@ -202,6 +202,9 @@ func (s *Service) putAck(e *open, r *Receipt, topic, group string, offsets []cod
 	if batch {
 		a.Offsets = offsets
 	}
+	if s.acting.Load() {
+		return store.PutResult{}, s.ackAway(&a, r.PopTime+r.Invisible)
+	}
 	m, err := s.ackRecord(&a, r.ReviveQID, r.PopTime+r.Invisible)
 	if err != nil {
 		return store.PutResult{}, err
@@ -228,13 +231,21 @@ func (s *Service) ChangeInvisible(r *Receipt, topic, group string, queueID int32
 	if err != nil {
 		return 0, 0, 0, err
 	}
+	if s.acting.Load() && (old == nil || !s.inMemory(old)) {
+		s.unclaim(old, bits)
+		s.ledger.unclaimBefore(k, at)
+		return 0, 0, 0, ErrElsewhere
+	}
 	q := s.queue(topic, group, queueID)
 	e := &open{reviveQID: r.ReviveQID, queue: q, at: s.o.Clock.Millis(), ck: CheckPoint{BrokerName: s.o.BrokerName,
 		Group: group, Diffs: []int32{0}, Invisible: invisible, Num: 1, QueueID: queueID, StartOffset: at, Topic: topic}}
 	for e.ck.PopTime = e.at; !s.ledger.add(e); {
 		e.ck.PopTime++ // changed twice in a millisecond
 	}
-	if put, err := s.putCheckPoint(&e.ck, e.reviveQID); err != nil {
+	if s.acting.Load() {
+		e.buffered = true
+		s.keepFirst(e)
+	} else if put, err := s.putCheckPoint(&e.ck, e.reviveQID); err != nil {
 		s.ledger.remove(e)
 		s.unclaim(old, bits)
 		s.ledger.unclaimBefore(k, at)

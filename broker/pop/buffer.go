@@ -4,14 +4,37 @@ package pop
 // are acknowledged by then, it is never written. The group's offset waits for it, so that a crash repeats its messages,
 // the acknowledged ones too, as with Java.
 
+// keep enters a check point that is in memory only.
+func (s *Service) keep(e *open) {
+	s.buffered.Add(1)
+	s.mu.Lock()
+	s.buffer = append(s.buffer, e)
+	s.mu.Unlock()
+}
+
 // flushBuffer writes the buffered check points whose time has come, or all, with the acks they got.
 func (s *Service) flushBuffer(all bool) {
-	if s.buffered.Load() == 0 {
-		return
+	set := s.o.Settings()
+	for _, e := range s.dueOfBuffer(&set, all) {
+		if err := s.unbuffer(e, set.BatchAck); err != nil {
+			s.o.Log.Warn("check point not written", "topic", e.ck.Topic, "group", e.ck.Group, "error", err)
+			s.mu.Lock()
+			s.buffer = append(s.buffer, e)
+			s.mu.Unlock()
+			continue
+		}
+		s.buffered.Add(-1)
 	}
-	set, now := s.o.Settings(), s.o.Clock.Millis()
-	var due []*open
+}
+
+// dueOfBuffer takes the check points out of the buffer that have to be written, or all, and those that need not be any more.
+func (s *Service) dueOfBuffer(set *Settings, all bool) (due []*open) {
+	if s.buffered.Load() == 0 {
+		return nil
+	}
+	now := s.o.Clock.Millis()
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	kept := s.buffer[:0]
 	for _, e := range s.buffer {
 		s.ledger.mu.Lock()
@@ -29,17 +52,7 @@ func (s *Service) flushBuffer(all bool) {
 	}
 	clear(s.buffer[len(kept):])
 	s.buffer = kept
-	s.mu.Unlock()
-	for _, e := range due {
-		if err := s.unbuffer(e, set.BatchAck); err != nil {
-			s.o.Log.Warn("check point not written", "topic", e.ck.Topic, "group", e.ck.Group, "error", err)
-			s.mu.Lock()
-			s.buffer = append(s.buffer, e)
-			s.mu.Unlock()
-			continue
-		}
-		s.buffered.Add(-1)
-	}
+	return due
 }
 
 // unbuffer writes a check point and its acks. Acks that come meanwhile are written by those who bring them.

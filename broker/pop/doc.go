@@ -21,6 +21,10 @@
 // what was acknowledged does not come again, unless the ack was in memory only (enablePopBufferMerge). A power cut may
 // repeat messages, it loses none.
 //
+// # Acting masters
+//
+// A slave that acts as master serves POP with the help of another broker, see acting.go.
+//
 // # Deviations
 //
 // A message that would be returned more often than the group's retryMaxTimes goes to the dead letters; Java's broker

@@ -366,7 +366,7 @@ func (s *Service) checkPoint(resp *Response, set *Settings, q *queue, at codec.Q
 	for _, o := range offsets {
 		e.ck.Diffs = append(e.ck.Diffs, int32(o-at))
 	}
-	e.buffered = set.Buffer && s.buffered.Load() < int64(set.BufferMax) &&
+	e.buffered = s.acting.Load() || set.Buffer && s.buffered.Load() < int64(set.BufferMax) &&
 		resp.req.Invisible > 2*set.BufferHead.Milliseconds()
 	if !s.ledger.add(e) {
 		return errSameName
@@ -374,10 +374,7 @@ func (s *Service) checkPoint(resp *Response, set *Settings, q *queue, at codec.Q
 	w := waiting{next: resp.res.NextOffset}
 	if e.buffered {
 		w.open = e
-		s.buffered.Add(1)
-		s.mu.Lock()
-		s.buffer = append(s.buffer, e)
-		s.mu.Unlock()
+		s.keep(e)
 	} else {
 		if _, err := s.putCheckPoint(&e.ck, e.reviveQID); err != nil {
 			s.ledger.remove(e)

@@ -204,6 +204,9 @@ func (s *Service) reviveRecord(text []byte, tag string, reviveQID int32, due int
 	host := s.o.StoreHost()
 	m := &codec.Message{Topic: s.reviveTopic, QueueID: reviveQID, BornTimestamp: s.o.Clock.Millis(),
 		BornHost: host, StoreHost: host, Body: text, Properties: props, TagsCode: tagsCodes[tag], WaitStoreMsgOK: true}
+	if s.acting.Load() {
+		return m, nil // it goes to the timer of another broker
+	}
 	if status, err := s.o.Timed(m); err != nil {
 		return nil, fmt.Errorf("pop: %v: %w", status, err)
 	}

@@ -44,11 +44,10 @@ type ReviveService struct {
 	done   chan struct{}
 	once   sync.Once
 	began  bool
-	// follows: the broker is a slave now.
-	follows bool
-	swept   time.Time
-	turned  time.Time
-	since   time.Time // of begin
+	stance stance
+	swept  time.Time
+	turned time.Time
+	since  time.Time // of begin
 	// caughtUp: what was overdue at the start has been read, acks no longer come later than records that are due later.
 	caughtUp bool
 
@@ -62,14 +61,28 @@ type reviveQueue struct {
 	next      codec.QueueOffset // to read
 	committed codec.QueueOffset // the last that is done with, -1 none
 	cks       []*reviving       // in the order of the queue
-	byKey     map[key]*reviving
+	byKey     map[brokerKey]*reviving
 	endTime   int64 // ms, the latest time a record was due
+}
+
+// brokerKey names a check point among those of several brokers.
+type brokerKey struct {
+	key
+	broker string
+}
+
+func (s *Service) brokerKey(k key, broker string) brokerKey {
+	if broker == "" {
+		broker = s.o.BrokerName
+	}
+	return brokerKey{k, broker}
 }
 
 // reviving is a check point that came out.
 type reviving struct {
 	ck    CheckPoint
 	at    codec.QueueOffset // in the revive queue
+	came  int64             // ms
 	acked uint32            // by ack records, and what was returned
 	done  bool
 	gave  bool // messages were returned
@@ -90,7 +103,7 @@ func (r *ReviveService) begin() {
 	s := r.s
 	r.queues = nil
 	for id := range s.o.ReviveQueues {
-		q := reviveQueue{id: int32(id), committed: -1, byKey: map[key]*reviving{}}
+		q := reviveQueue{id: int32(id), committed: -1, byKey: map[brokerKey]*reviving{}}
 		if at, ok := s.o.Offsets.Query(codec.ReviveGroup, s.reviveTopic, q.id); ok {
 			q.committed, q.next = at, at+1
 		}
@@ -123,16 +136,43 @@ func (r *ReviveService) run() {
 	}
 }
 
+// stance is what the broker is to POP.
+type stance uint8
+
+const (
+	leads   stance = iota // a master
+	follows               // a slave
+	acts                  // a slave that acts as master
+)
+
+func (s *Service) stance() stance {
+	switch {
+	case !s.o.Follower():
+		return leads
+	case s.o.Acting != nil && s.o.Acting():
+		return acts
+	}
+	return follows
+}
+
 func (r *ReviveService) turn() {
 	s := r.s
-	if f := s.o.Follower(); f != r.follows {
-		if r.follows = f; f {
+	if now := s.stance(); now != r.stance {
+		s.acting.Store(false)
+		if r.stance != follows {
 			s.resign()
-		} else {
-			s.takeOver()
 		}
+		if now != follows {
+			s.takeOver()
+			s.acting.Store(now == acts)
+		}
+		r.stance = now
 	}
-	if r.follows {
+	switch r.stance {
+	case follows:
+		return
+	case acts:
+		r.act()
 		return
 	}
 	s.progress.touch(s.o.Clock.Millis())
@@ -256,7 +296,7 @@ func (r *ReviveService) take(q *reviveQueue, rec *codec.Record) error {
 	tag, _ := rec.Property(codec.PropTags)
 	switch string(tag) {
 	case tagCheckPoint:
-		c := &reviving{at: q.next}
+		c := &reviving{at: q.next, came: r.s.o.Clock.Millis()}
 		if err := fastjson.Unmarshal(rec.Body, &c.ck); err != nil {
 			return err
 		}
@@ -268,13 +308,13 @@ func (r *ReviveService) take(q *reviveQueue, rec *codec.Record) error {
 		}
 		c.acked = (uint32(c.ck.BitMap) | r.s.returnedBefore[checkPointAt{q.id, c.at}]) & c.ck.all()
 		q.cks = append(q.cks, c)
-		q.byKey[c.ck.key()] = c
+		q.byKey[r.s.brokerKey(c.ck.key(), c.ck.BrokerName)] = c
 	case tagAck, tagBatchAck:
 		var a ackRecord
 		if err := fastjson.Unmarshal(rec.Body, &a); err != nil {
 			return err
 		}
-		c := q.byKey[a.key()]
+		c := q.byKey[r.s.brokerKey(a.key(), a.BrokerName)]
 		if c == nil {
 			return nil // its check point is done with
 		}
@@ -293,7 +333,12 @@ func (r *ReviveService) take(q *reviveQueue, rec *codec.Record) error {
 // judge returns the messages of a check point that is over.
 func (r *ReviveService) judge(q *reviveQueue, c *reviving, now int64, idle bool) {
 	s := r.s
-	e, bits, ok := s.ledger.due(c.ck.key(), now)
+	var e *open
+	var bits uint32
+	ok, own := true, s.own(&c.ck)
+	if own {
+		e, bits, ok = s.ledger.due(c.ck.key(), now)
+	}
 	if e != nil {
 		if !ok {
 			return
@@ -303,6 +348,9 @@ func (r *ReviveService) judge(q *reviveQueue, c *reviving, now int64, idle bool)
 		reviveTime := c.ck.PopTime + c.ck.Invisible
 		if !r.caughtUp || q.endTime-reviveTime <= ackLag && !(idle && now-reviveTime > ackLag+checkPointAhead) {
 			return // more acks may come
+		}
+		if !own && now-c.came < strangerStay.Milliseconds() {
+			return
 		}
 	}
 	if !r.revive(q, c) {
@@ -321,20 +369,25 @@ func (r *ReviveService) revive(q *reviveQueue, c *reviving) bool {
 	if c.acked == ck.all() {
 		return true
 	}
-	limit, ok := s.o.RetryLimit(ck.Group)
-	if !ok || s.o.TopicQueues(codec.NormalTopicOf(ck.Topic, ck.Group)) == 0 {
+	limit, group := s.o.RetryLimit(ck.Group)
+	topic := s.o.TopicQueues(codec.NormalTopicOf(ck.Topic, ck.Group)) > 0
+	own := s.own(ck)
+	if own && !(topic && group) {
 		s.o.Log.Warn("check point passed over, its topic or group is gone", "topic", ck.Topic, "group", ck.Group)
 		return true
 	}
-	if ck.BrokerName != "" && ck.BrokerName != s.o.BrokerName {
-		s.o.Log.Warn("check point of another broker passed over", "broker", ck.BrokerName, "topic", ck.Topic)
-		return true
+	if !group {
+		limit = strangerLimit
 	}
 	for i := range int(ck.Num) {
 		if c.acked&(1<<i) != 0 {
 			continue
 		}
-		if err := r.giveBack(ck, ck.offset(i), limit); err != nil {
+		err := errNotHere
+		if own || topic {
+			err = r.giveBack(ck, ck.offset(i), limit)
+		}
+		if err != nil {
 			s.o.Log.Warn("message not returned", "topic", ck.Topic, "group", ck.Group, "queueId", ck.QueueID, "offset",
 				int64(ck.offset(i)), "error", err)
 			if err = r.rePut(ck, ck.offset(i), q.id); err != nil {
@@ -351,15 +404,8 @@ func (r *ReviveService) revive(q *reviveQueue, c *reviving) bool {
 // giveBack puts a message into the group's retry topic, or to the dead letters.
 func (r *ReviveService) giveBack(ck *CheckPoint, at codec.QueueOffset, limit int32) error {
 	s := r.s
-	entries := s.o.Store.QueueEntries(ck.Topic, ck.QueueID, at, 1)
-	if len(entries) == 0 {
-		return nil // deleted by age
-	}
-	raw, err := s.o.Store.ReadRecord(entries[0].PhyOffset, nil)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	raw, err := s.original(ck, at)
+	if err != nil || raw == nil {
 		return err
 	}
 	rec, err := codec.ParseRecord(raw, true)
@@ -427,7 +473,8 @@ func (r *ReviveService) rePut(ck *CheckPoint, at codec.QueueOffset, reviveQID in
 func (r *ReviveService) commit(q *reviveQueue) {
 	n := 0
 	for ; n < len(q.cks) && q.cks[n].done; n++ {
-		if k := q.cks[n].ck.key(); q.byKey[k] == q.cks[n] {
+		ck := &q.cks[n].ck
+		if k := r.s.brokerKey(ck.key(), ck.BrokerName); q.byKey[k] == q.cks[n] {
 			delete(q.byKey, k)
 		}
 	}

@@ -70,6 +70,13 @@ type Options struct {
 	TimerIdle func() bool
 	// Follower tells that the log is a copy of a master's now: then nobody pops here, and nothing is returned.
 	Follower func() bool
+	// Acting tells that a follower acts as master and gives messages to other brokers, see acting.go. nil = never.
+	Acting func() bool
+	// Elsewhere puts a record of the revive topic on another broker: the same one, and the same queue, for what has the same
+	// name. nil with Acting.
+	Elsewhere func(name RecordName, m *codec.Message) error
+	// Fetch reads a message of another broker; ErrGone: there is none at that place. nil: it cannot be done.
+	Fetch func(broker, topic string, queueID int32, at codec.QueueOffset) ([]byte, error)
 	// TopicQueues are the queues of a topic that may be read, 0 when there is no such topic.
 	TopicQueues func(topic string) int32
 	// RetryLimit is how often a message is returned to a group; false: there is no such group.
@@ -92,6 +99,7 @@ type Service struct {
 	order       orderTable
 	polling     Polling
 	revive      ReviveService
+	acting      atomic.Bool
 	progress    progress
 	restored    []progressEntry // by Load, until Start
 	// returnedBefore are messages of check points that the revive offset had not passed when a broker was killed: by Load,
@@ -103,6 +111,7 @@ type Service struct {
 	queues map[queueKey]*queue
 	active map[*queue]struct{} // have offsets that wait
 	buffer []*open             // check points in memory only
+	away   []awayAck           // acks for other brokers
 }
 
 // New makes the service; Load and Start follow.
@@ -204,7 +213,7 @@ func (s *Service) resign() {
 	s.mu.Lock()
 	clear(s.queues)
 	clear(s.active)
-	s.buffer = nil
+	s.buffer, s.away = nil, nil
 	s.mu.Unlock()
 	s.buffered.Store(0)
 	s.ledger.mu.Lock()
@@ -230,7 +239,9 @@ func (s *Service) Close() {
 	s.polling.Close()
 	s.revive.close()
 	s.order.close()
-	s.flushBuffer(true)
+	if !s.acting.Load() { // else what is in memory only is popped again
+		s.flushBuffer(true)
+	}
 }
 
 // Save moves the offsets over what the store has flushed, when the store is closed, and writes the order information.
