@@ -445,8 +445,7 @@ func (st *sendTurn) FinishTurn(t *rpc.Turn) {
 func (st *sendTurn) flushWaiting(out *reactor.Outbox, status store.PutStatus) {
 	code, remark := putStatusCode(status), ""
 	if status == store.ServiceNotAvailable {
-		_, why := st.b.store.Writable()
-		_, remark = putError(&store.PutResult{Status: status, Err: why})
+		_, remark = putError(&store.PutResult{Status: status, Err: st.b.store.NotDurable()})
 	}
 	for i := range st.waiting {
 		st.appendAnswer(out, code, remark, &st.waiting[i])

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -205,10 +204,8 @@ func illegal(format string, args ...any) PutResult {
 
 // checkMessage are the checks of Java's HookUtils.checkBeforePutMessage and of the encoder.
 func (s *MessageStore) checkMessage(m *codec.Message) PutResult {
-	if !s.flags.writable() {
-		if why := s.flags.whyNotWritable(); why != nil { // else it is writable again
-			return PutResult{Status: ServiceNotAvailable, Err: why}
-		}
+	if why := s.flags.refusal(flagsThatStopWrites); why != nil {
+		return PutResult{Status: ServiceNotAvailable, Err: why}
 	}
 	if s.replicas != nil && m.WaitStoreMsgOK {
 		if status := s.replicas.Admit(); status != PutOK {
@@ -310,7 +307,7 @@ func (s *MessageStore) await(r PutResult, wait bool) PutResult {
 		return r
 	}
 	if r.Status = <-answer; r.Status == ServiceNotAvailable {
-		r.Err = cmp.Or(s.flags.whyNotWritable(), ErrNotWritable)
+		r.Err = s.NotDurable()
 	}
 	return r
 }

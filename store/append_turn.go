@@ -200,7 +200,7 @@ func (cl *commitLog) placeTurn(t *Turn, first int) (at placed, n int, roll *roll
 	now := cl.o.Clock.Millis()
 	cl.lockedAt.Store(now)
 	defer cl.lockedAt.Store(0)
-	if err := cl.flags.refuse(); err != nil {
+	if err := cl.flags.refusal(flagsUnderLock); err != nil {
 		return placed{}, 0, nil, err
 	}
 	if t.epoch != cl.epoch.Load() {

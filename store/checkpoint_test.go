@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,14 +71,13 @@ func TestCheckpointDamaged(t *testing.T) {
 
 func TestRunningFlags(t *testing.T) {
 	var f runningFlags
-	require.True(t, f.writable())
-	require.NoError(t, f.whyNotWritable())
+	refusal := func() error { return f.refusal(flagsThatStopWrites) }
+	require.NoError(t, refusal())
 	cause := errors.New("msync said no")
 	require.True(t, f.set(flagNotWritable, cause))
 	require.False(t, f.set(flagNotWritable, errors.New("later")))
 	require.True(t, f.set(flagDiskFull, errors.New("91 %")))
-	require.False(t, f.writable())
-	err := f.whyNotWritable()
+	err := refusal()
 	require.ErrorIs(t, err, ErrNotWritable)
 	require.ErrorIs(t, err, ErrDiskFull)
 	require.ErrorIs(t, err, cause)
@@ -85,9 +86,49 @@ func TestRunningFlags(t *testing.T) {
 		"the disk of the CommitLog is too full: 91 %")
 	require.True(t, f.clear(flagDiskFull))
 	require.False(t, f.clear(flagDiskFull))
-	require.False(t, f.writable())
+	require.NotErrorIs(t, refusal(), ErrDiskFull)
+	require.NoError(t, f.refusal(flagDiskFull|flagPaused), "only what is asked for")
 	require.True(t, f.clear(flagNotWritable))
-	require.True(t, f.writable())
+	require.NoError(t, refusal())
 	f.set(flagNotReadable, nil)
-	require.True(t, f.writable())
+	require.NoError(t, refusal())
+}
+
+// A refusal has its reason, whoever sets and clears flags meanwhile: no other flag's, and never none.
+func TestRefusalIsOfOneMoment(t *testing.T) {
+	var f runningFlags
+	reasons := map[runningFlag]error{flagDiskFull: errors.New("91 %"), flagPaused: errors.New("handed over")}
+	var flipping, asking sync.WaitGroup
+	stop := make(chan struct{})
+	for flag, why := range reasons {
+		flipping.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				f.set(flag, why)
+				f.clear(flag)
+			}
+		})
+	}
+	ask := func(stops runningFlag, may ...error) {
+		asking.Go(func() {
+			for range 5000 {
+				err := f.refusal(stops)
+				if err != nil && !slices.ContainsFunc(may, func(why error) bool { return errors.Is(err, why) }) {
+					t.Errorf("refused without a reason: %v", err)
+					return
+				}
+			}
+		})
+	}
+	ask(flagsThatStopWrites, reasons[flagDiskFull], reasons[flagPaused])
+	ask(flagsUnderLock, reasons[flagPaused])
+	ask(flagsThatStopCopies, reasons[flagDiskFull])
+	ask(flagsThatStopFlushes)
+	asking.Wait()
+	close(stop)
+	flipping.Wait()
 }

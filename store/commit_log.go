@@ -207,7 +207,7 @@ func (cl *commitLog) place(run []byte, next *atomic.Int64, epoch uint64, x *numb
 	now := cl.o.Clock.Millis()
 	cl.lockedAt.Store(now)
 	defer cl.lockedAt.Store(0)
-	if err := cl.flags.refuse(); err != nil {
+	if err := cl.flags.refusal(flagsUnderLock); err != nil {
 		return placed{}, nil, err
 	}
 	if epoch != cl.epoch.Load() {

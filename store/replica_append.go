@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -118,8 +117,8 @@ func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
 	if !s.Following() {
 		return ErrNotSlave
 	}
-	if s.flags.blocked(flagSlave) {
-		return cmp.Or(s.flags.whyNotWritable(), ErrNotWritable)
+	if why := s.flags.refusal(flagsThatStopCopies); why != nil {
+		return why
 	}
 	if len(b) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -49,6 +50,26 @@ func TestFollowerWriteFails(t *testing.T) {
 	}
 	f(`(write "/slave/commitlog/*" nth 5 err EIO)`)
 	f(`(write "/slave/commitlog/*" nth 5 short 1500 err EIO)`)
+}
+
+// A slave says what keeps it from copying, and only that; a pause of puts is no reason.
+func TestFollowerRefuses(t *testing.T) {
+	mem := vfs.NewMem()
+	master := openStore(t, testOptions(mem, "/master"))
+	fillStore(t, master, 10, "a")
+	s := followerStore(t, testOptions(mem, "/slave"))
+	seg, ok := master.ReadLog(0, 1000)
+	require.True(t, ok)
+	defer seg.Owner.Release()
+	s.PausePuts(errors.New("handed over"))
+	s.flags.set(flagDiskFull, errors.New("91 %"))
+	err := s.AppendLog(0, seg.Bytes)
+	require.ErrorIs(t, err, ErrDiskFull)
+	require.EqualError(t, err, "store: not writable: the disk of the CommitLog is too full: 91 %")
+	require.Zero(t, s.MaxPhyOffset())
+	s.flags.clear(flagDiskFull)
+	require.NoError(t, s.AppendLog(0, seg.Bytes))
+	require.EqualValues(t, len(seg.Bytes), s.MaxPhyOffset())
 }
 
 // A slave that becomes master has pages ready for its writer, although none were while it was a slave.

@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -211,33 +211,36 @@ func (r *twoReplicas) Copied(_ PhyOffset, done func(PutStatus)) bool {
 func TestPutWaitsForReplicas(t *testing.T) {
 	f := func(flush FlushDiskType, answer, want PutStatus) {
 		t.Helper()
-		o := testOptions(vfs.NewMem(), "/s")
-		o.FlushDiskType = flush
-		s, err := Open(o)
-		require.NoError(t, err)
-		r := &twoReplicas{done: make(chan func(PutStatus), 1)}
-		s.SetReplicas(r)
-		require.NoError(t, s.Start())
-		got := make(chan PutStatus, 1)
-		go func() { got <- s.Put(testMessage("T", 0, "x")).Status }()
-		done := <-r.done
-		select {
-		case status := <-got:
-			t.Fatalf("answered %v before the replicas have it", status)
-		case <-time.After(10 * time.Millisecond):
-		}
-		done(answer)
-		require.Equal(t, want, <-got)
-		m := testMessage("T", 0, "nobody waits")
-		m.WaitStoreMsgOK = false
-		require.Equal(t, PutOK, s.Put(m).Status)
-		r.admit = InSyncReplicasNotEnough
-		end := s.MaxPhyOffset()
-		require.Equal(t, InSyncReplicasNotEnough, s.Put(testMessage("T", 0, "y")).Status)
-		require.Equal(t, end, s.MaxPhyOffset())
-		r.admit, r.done = PutOK, nil
-		require.Equal(t, PutOK, s.Put(testMessage("T", 0, "z")).Status)
-		closeStore(t, s)
+		synctest.Test(t, func(t *testing.T) {
+			o := testOptions(vfs.NewMem(), "/s")
+			o.FlushDiskType = flush
+			s, err := Open(o)
+			require.NoError(t, err)
+			r := &twoReplicas{done: make(chan func(PutStatus), 1)}
+			s.SetReplicas(r)
+			require.NoError(t, s.Start())
+			got := make(chan PutStatus, 1)
+			go func() { got <- s.Put(testMessage("T", 0, "x")).Status }()
+			done := <-r.done
+			synctest.Wait()
+			select {
+			case status := <-got:
+				t.Fatalf("answered %v before the replicas have it", status)
+			default:
+			}
+			done(answer)
+			require.Equal(t, want, <-got)
+			m := testMessage("T", 0, "nobody waits")
+			m.WaitStoreMsgOK = false
+			require.Equal(t, PutOK, s.Put(m).Status)
+			r.admit = InSyncReplicasNotEnough
+			end := s.MaxPhyOffset()
+			require.Equal(t, InSyncReplicasNotEnough, s.Put(testMessage("T", 0, "y")).Status)
+			require.Equal(t, end, s.MaxPhyOffset())
+			r.admit, r.done = PutOK, nil
+			require.Equal(t, PutOK, s.Put(testMessage("T", 0, "z")).Status)
+			closeStore(t, s)
+		})
 	}
 	f(AsyncFlush, PutOK, PutOK)
 	f(AsyncFlush, FlushSlaveTimeout, FlushSlaveTimeout)

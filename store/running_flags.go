@@ -27,8 +27,14 @@ const (
 const flagsThatStopWrites = flagNotWritable | flagLogicsQueueError | flagIndexFileError | flagDiskFull | flagFenced |
 	flagLogicDiskFull | flagClosed | flagSlave | flagPaused
 
-// flagsUnderLock are those that a put under way meets as well.
-const flagsUnderLock = flagClosed | flagPaused
+const (
+	// flagsUnderLock are those that a put under way meets as well.
+	flagsUnderLock = flagClosed | flagPaused
+	// flagsThatStopCopies are those with which a slave takes no more of its master's log: a pause holds up no copying.
+	flagsThatStopCopies = flagsThatStopWrites &^ (flagSlave | flagPaused)
+	// flagsThatStopFlushes are those with which nothing gets durable any more. They stay up.
+	flagsThatStopFlushes = flagNotWritable | flagClosed
+)
 
 var flagTexts = []struct {
 	flag runningFlag
@@ -83,27 +89,20 @@ func (f *runningFlags) clear(flag runningFlag) (changed bool) {
 
 func (f *runningFlags) has(flag runningFlag) bool { return runningFlag(f.bits.Load())&flag != 0 }
 
-// writable is the check of every put.
-func (f *runningFlags) writable() bool { return runningFlag(f.bits.Load())&flagsThatStopWrites == 0 }
-
-// refuse is the check of a put that has the lock.
-func (f *runningFlags) refuse() error {
-	if !f.has(flagsUnderLock) {
+// refusal tells why what the flags of stops hold up is refused: ErrNotWritable with a reason for each of them that is up,
+// nil if none is. Answer and reasons are of one moment. The hot path reads one word.
+func (f *runningFlags) refusal(stops runningFlag) error {
+	if !f.has(stops) {
 		return nil
 	}
-	return f.whyNotWritable()
+	return f.reasons(stops)
 }
 
-// blocked tells that puts are refused for another reason than except, or a pause, which holds up no copying.
-func (f *runningFlags) blocked(except runningFlag) bool {
-	return runningFlag(f.bits.Load())&(flagsThatStopWrites&^(except|flagPaused)) != 0
-}
-
-// whyNotWritable is ErrNotWritable with the reasons, nil when the store is writable.
-func (f *runningFlags) whyNotWritable() error {
+// reasons is refusal where a flag was seen, which may be down again.
+func (f *runningFlags) reasons(stops runningFlag) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	bits := runningFlag(f.bits.Load()) & flagsThatStopWrites
+	bits := runningFlag(f.bits.Load()) & stops
 	if bits == 0 {
 		return nil
 	}

@@ -298,12 +298,13 @@ func (s *MessageStore) DispatchBehindBytes() int64 { return s.reput.behind() }
 
 // Writable tells whether puts are accepted; why is ErrNotWritable with every reason (disk full, failed flush, closed).
 func (s *MessageStore) Writable() (ok bool, why error) {
-	if s.flags.writable() {
-		return true, nil
-	}
-	why = s.flags.whyNotWritable()
+	why = s.flags.refusal(flagsThatStopWrites)
 	return why == nil, why
 }
+
+// NotDurable is why Durable answered ServiceNotAvailable: ErrNotWritable with the failed flush, or ErrClosed. It is nil
+// while flushes work.
+func (s *MessageStore) NotDurable() error { return s.flags.refusal(flagsThatStopFlushes) }
 
 // PageCacheBusy tells that a put has held the log for longer than OSPageCacheBusyTimeout (Java isOSPageCacheBusy).
 func (s *MessageStore) PageCacheBusy() bool { return s.cl.busy() }
