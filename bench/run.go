@@ -59,7 +59,10 @@ type run struct {
 func (r *run) watched(main, other []*shard, work func() error) error {
 	w := &watcher{o: r.o, tl: r.tl, main: main, other: other}
 	ended, done := make(chan struct{}), make(chan struct{})
-	begun := r.tl.begin(r.o.Warmup)
+	r.tl.begin(r.o.Warmup)
+	if r.o.Warmup == 0 {
+		w.measure() // now, and not when the watcher's turn comes: the run may be over by then
+	}
 	go func() {
 		defer close(done)
 		w.watch(ended)
@@ -67,7 +70,7 @@ func (r *run) watched(main, other []*shard, work func() error) error {
 	err := work()
 	close(ended)
 	<-done
-	if r.tl.now() < begun { // the run ended within its warm-up
+	if !w.begun { // the run ended within its warm-up
 		w.measure()
 	}
 	r.report.fill(merge(main), r.tl, r.o.Kind == Produce && r.o.openLoop())

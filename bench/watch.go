@@ -42,6 +42,7 @@ type watcher struct {
 	tl    *timeline
 	main  []*shard // what the run is about
 	other []*shard // whose failures count too
+	begun bool     // the measured part, with
 	begin meter
 	since int64 // when begin was taken
 	list  []Interval
@@ -58,7 +59,9 @@ func (w *watcher) watch(ended <-chan struct{}) {
 	for {
 		select {
 		case <-warm.C:
-			w.measure()
+			if !w.begun {
+				w.measure()
+			}
 		case <-tick.C:
 			w.look(int((w.tl.now() - start + int64(time.Second)/2) / int64(time.Second)))
 		case <-ended:
@@ -69,6 +72,7 @@ func (w *watcher) watch(ended <-chan struct{}) {
 
 // measure begins the measured part.
 func (w *watcher) measure() {
+	w.begun = true
 	if w.o.Warmup > 0 {
 		for _, s := range w.main {
 			s.reset()

@@ -23,8 +23,16 @@ func (e *env) run(ctx context.Context, o bench.Options) (*bench.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.t.name, err)
 	}
-	if ctx.Err() == nil && o.Kind == bench.Produce && r.Messages == 0 {
+	if ctx.Err() != nil || r.Messages > 0 {
+		return r, nil
+	}
+	switch { // a run without messages has no figures
+	case o.Kind == bench.Produce:
 		return nil, fmt.Errorf("%s: no message was taken: %v", e.t.name, r.Failures)
+	case o.Kind == bench.Pop:
+		return nil, fmt.Errorf("%s: no message was acknowledged: %v", e.t.name, r.Failures)
+	case o.Kind == bench.EndToEnd, o.Loop:
+		return nil, fmt.Errorf("%s: no message came: %v", e.t.name, r.Failures)
 	}
 	return r, nil
 }

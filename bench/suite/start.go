@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"skylark/internal/freeport"
 )
 
 // Limits of a started broker.
@@ -36,7 +38,7 @@ func startBroker(ctx context.Context, s *Target, profiles string) (p *process, e
 		return nil, err
 	}
 	p = &process{dir: dir, ended: make(chan struct{})}
-	port, err := freePort()
+	port, err := freeport.Find(-2, 1)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -71,32 +73,6 @@ func startBroker(ctx context.Context, s *Target, profiles string) (p *process, e
 
 func (p *process) pid() int        { return p.cmd.Process.Pid }
 func (p *process) logFile() string { return filepath.Join(p.dir, "log") }
-
-// freePort is a port that is free with the two that a broker takes beside it: 2 below for clients of old, 1 above for
-// replication.
-func freePort() (int, error) {
-	const tries = 50
-	for range tries {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		ok := port > 2 && port < 65535 && isFree(port-2) && isFree(port+1)
-		if err := l.Close(); err != nil {
-			return 0, err
-		}
-		if ok {
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("no free port after %d tries", tries)
-}
-
-func isFree(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	return err == nil && l.Close() == nil
-}
 
 func (p *process) awaitPort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)

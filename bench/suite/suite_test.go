@@ -23,10 +23,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patience is in ms how long requests of the tests may wait in a broker: how busy the machine is decides none of them.
+const patience = "600000"
+
+// start starts a system that takes all that is sent to it, however long it has waited.
+func start(t *testing.T, options ...skylarktest.Option) *skylarktest.System {
+	t.Helper()
+	for _, key := range []string{"waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue", "waitTimeMillsInHeartbeatQueue",
+		"waitTimeMillsInTransactionQueue", "waitTimeMillsInAckQueue", "waitTimeMillsInAdminBrokerQueue",
+		"osPageCacheBusyTimeOutMills"} {
+		options = append(options, skylarktest.WithProperty(key, patience))
+	}
+	return skylarktest.Start(t, options...)
+}
+
 // two starts two systems and gives the flags for them.
 func two(t *testing.T) string {
 	t.Helper()
-	a, b := skylarktest.Start(t), skylarktest.Start(t)
+	a, b := start(t), start(t)
 	return "--targets=a=" + a.BrokerAddr() + ",b=" + b.BrokerAddr()
 }
 
@@ -82,7 +96,7 @@ func TestCommand(t *testing.T) {
 
 // A catch-up while sends go on; what it reads is pushed out of memory before, if the broker tells where it is.
 func TestColdCatchUp(t *testing.T) {
-	sys := skylarktest.Start(t)
+	sys := start(t)
 	out, _, err := call(t, "--targets=a="+sys.BrokerAddr(), "--scale=0.002", "--rounds=1", "--only=cold-catchup", "--json")
 	require.NoError(t, err)
 	var r Result
@@ -113,7 +127,7 @@ func TestEvict(t *testing.T) {
 
 // A workload that a broker refuses is told, and the others go on.
 func TestProblem(t *testing.T) {
-	sys := skylarktest.Start(t, skylarktest.WithProperty("maxMessageSize", "64"))
+	sys := start(t, skylarktest.WithProperty("maxMessageSize", "64"))
 	r, err := Run(t.Context(), Options{Targets: []Target{{Name: "small", Addr: sys.BrokerAddr()}}, Scale: 0.001, Rounds: 1,
 		Only: []string{"send-1k", "send-128"}})
 	require.NoError(t, err)
@@ -127,7 +141,7 @@ func TestProblem(t *testing.T) {
 
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	sys := skylarktest.Start(t)
+	sys := start(t)
 	seen := 0
 	r, err := Run(ctx, Options{Targets: []Target{{Name: "a", Addr: sys.BrokerAddr()}}, Scale: 0.001, Rounds: 1,
 		Only: []string{"send-*"}, Progress: func(string) {
@@ -152,6 +166,7 @@ func TestUnreachable(t *testing.T) {
 // A started broker: its end is seen at once, with the reason from its log.
 func TestStart(t *testing.T) {
 	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir) // others may run a suite on this machine
 	script := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755))
@@ -290,7 +305,7 @@ func TestProperties(t *testing.T) {
 
 // A small run of each kind of message.
 func TestKinds(t *testing.T) {
-	sys := skylarktest.Start(t, skylarktest.WithProperty("enablePropertyFilter", "true"))
+	sys := start(t, skylarktest.WithProperty("enablePropertyFilter", "true"))
 	out, _, err := call(t, "--targets=a="+sys.BrokerAddr(), "--scale=0.002", "--rounds=1", "--json",
 		"--only=transaction,*-put,sql-10,pop-*,groups-10000")
 	require.NoError(t, err)

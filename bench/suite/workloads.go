@@ -49,6 +49,16 @@ const (
 	coldSize   = 16 << 10
 )
 
+const (
+	// shortest is how long an open loop, or what only stands there, is measured at the smallest scale.
+	shortest = 100 * time.Millisecond
+	// shortestLimit is the least limit of a closed loop, which ends with its count unless the machine is busy elsewhere: it
+	// has to get something done even then.
+	shortestLimit = 2 * time.Second
+	// shortestLive is how long sends go on beside a catch-up that ends sooner: they have to begin at least.
+	shortestLive = time.Second
+)
+
 const kib = 1024
 
 // workloads is the table.
@@ -93,8 +103,11 @@ func (e *env) count(n int) int64 { return max(int64(float64(n)*e.o.Scale), 100) 
 
 // time scales a duration.
 func (e *env) time(d time.Duration) time.Duration {
-	return max(time.Duration(float64(d)*e.o.Scale), 100*time.Millisecond)
+	return max(time.Duration(float64(d)*e.o.Scale), shortest)
 }
+
+// limit scales the time that a closed loop may take.
+func (e *env) limit(d time.Duration) time.Duration { return max(e.time(d), shortestLimit) }
 
 // options are those of a run against the target.
 func (e *env) options(k bench.Kind, topic string) bench.Options {
@@ -116,7 +129,7 @@ func send(name string, size, conns, window, topics int) *workload {
 			o.Topic, o.Queues = fmt.Sprintf("SkylarkSuite_t%d", topics), 1
 		}
 		o.Size, o.Conns, o.Window, o.Topics = size, conns, window, topics
-		o.Count, o.Duration = e.count(sendCount), e.time(sendLimit)
+		o.Count, o.Duration = e.count(sendCount), e.limit(sendLimit)
 		before, _ := e.t.replicaCPU()
 		r, err := e.run(ctx, o)
 		if err != nil {
@@ -165,7 +178,7 @@ func pull(n int) *workload {
 		},
 		measure: func(ctx context.Context, e *env) ([]value, error) {
 			o := e.options(bench.Consume, "pull")
-			o.Conns, o.Loop, o.Count, o.Duration = n, true, e.count(pullCount), e.time(sendLimit)
+			o.Conns, o.Loop, o.Count, o.Duration = n, true, e.count(pullCount), e.limit(sendLimit)
 			r, err := e.run(ctx, o)
 			if err != nil {
 				return nil, err
@@ -312,7 +325,7 @@ func coldCatchUp(ctx context.Context, e *env) ([]value, error) {
 	}()
 	catchUp := e.options(bench.Consume, "cold")
 	catchUp.Conns, catchUp.CPUPid = 1, 0
-	least := time.NewTimer(e.time(openTime / 8)) // a small catch-up is over before the first send
+	least := time.NewTimer(max(e.time(openTime/8), shortestLive)) // a small catch-up is over before the first send
 	defer least.Stop()
 	r, err := e.run(ctx, catchUp)
 	select {

@@ -69,6 +69,7 @@ var layers = []struct {
 	{"internal/clock", nil},
 	{"internal/cowtable", nil},
 	{"internal/latest", nil},
+	{"internal/freeport", nil},
 	{"internal/latency", []string{"internal/clock"}},
 	{"internal/bufpool", nil},
 	{"internal/invariants", nil},
@@ -78,6 +79,7 @@ var layers = []struct {
 	{"reactor", []string{"reactor", "codec", "zerocopy", "internal/clock", "internal/bufpool"}},
 	{"filter", []string{"codec"}},
 	{"auth", []string{"codec"}},
+	{"config/update", []string{"config", "codec", "reactor", "internal/vfs"}},
 	{"config", []string{"codec"}},
 	{"metrics", []string{"codec"}},
 	{"store", []string{"store", "codec", "zerocopy", "internal/vfs", "internal/clock", "internal/bufpool"}},
@@ -91,7 +93,7 @@ var layers = []struct {
 	{"controller", []string{"controller", "codec", "reactor", "client", "config", "internal/vfs", "internal/clock",
 		"internal/latest"}},
 	{"admin", []string{"client", "codec"}},
-	{"bench", []string{"bench", "client", "codec", "broker", "config"}},
+	{"bench", []string{"bench", "client", "codec", "broker", "config", "internal/freeport"}},
 }
 
 // forbidden imports that no layer says already.
