@@ -19,6 +19,7 @@ import (
 	"skylark/client"
 	"skylark/codec"
 	"skylark/config"
+	"skylark/config/update"
 	"skylark/controller/node"
 	"skylark/controller/replicas"
 	"skylark/internal/clock"
@@ -84,9 +85,8 @@ type Controller struct {
 	probing atomic.Bool
 	probes  sync.WaitGroup
 
-	configuring sync.Mutex // from a change of settings to their file
-	closeOnce   sync.Once
-	closeErr    error
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // New makes a controller that does not run yet. It starts nothing and touches no file. Its errors name the keys.
@@ -154,7 +154,7 @@ func (c *Controller) register(onLoop bool) {
 		codes []int
 	}{
 		{&BrokerProcessor{c}, brokerCodes},
-		{&AdminProcessor{c}, adminCodes},
+		{&AdminProcessor{c, c.changeable()}, adminCodes},
 		{&StatusProcessor{c}, []int{codec.ReqGetBrokerRuntimeInfo}},
 	} {
 		proc := p.proc
@@ -314,6 +314,12 @@ func (c *Controller) settings() *config.ControllerConfig { return c.o.Config.Con
 
 // configFile is where changed settings are saved.
 func (c *Controller) configFile() string { return cmp.Or(c.o.ConfigFile, c.settings().ConfigStorePath) }
+
+// changeable are the settings as commands change them.
+func (c *Controller) changeable() *update.Settings {
+	return &update.Settings{Set: c.o.Config, FS: c.o.FS, Log: c.o.Log, File: c.configFile,
+		BlackList: func() string { return c.settings().ConfigBlackList }}
+}
 
 // RequestCodes are the codes that are served; docs/compat.md is checked against them.
 func (c *Controller) RequestCodes() []int { return c.server.Codes() }

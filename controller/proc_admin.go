@@ -1,17 +1,14 @@
 package controller
 
 import (
-	"errors"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 
 	"skylark/codec"
 	"skylark/codec/body"
-	"skylark/config"
+	"skylark/config/update"
 	"skylark/controller/replicas"
-	"skylark/internal/vfs"
 	"skylark/reactor/rpc"
 )
 
@@ -21,10 +18,12 @@ var adminCodes = []int{codec.ReqControllerGetSyncStateData, codec.ReqCleanBroker
 // maxNames bounds the broker names of one GET_SYNC_STATE_DATA.
 const maxNames = 4096
 
-// AdminProcessor serves what operators ask for (Java ControllerRequestProcessor: 1006, 1009 to 1011). Deviations: as
-// those of the name server's ConfigProcessor, a key that nobody knows and a value of the wrong kind are
-// INVALID_PARAMETER with the reason and change nothing; a change that cannot be saved is SYSTEM_ERROR.
-type AdminProcessor struct{ c *Controller }
+// AdminProcessor serves what operators ask for (Java ControllerRequestProcessor: 1006, 1009 to 1011). Deviations: those
+// of package update.
+type AdminProcessor struct {
+	c        *Controller
+	settings *update.Settings
+}
 
 // Process implements rpc.Processor.
 func (p *AdminProcessor) Process(r *rpc.Request) {
@@ -34,9 +33,9 @@ func (p *AdminProcessor) Process(r *rpc.Request) {
 	case codec.ReqCleanBrokerData:
 		p.cleanBrokerData(r)
 	case codec.ReqGetControllerConfig:
-		r.ReplyBody([]byte(p.c.o.Config.Describe()))
+		p.settings.Show(r)
 	case codec.ReqUpdateControllerConfig:
-		p.updateConfig(r)
+		p.settings.Change(r)
 	}
 }
 
@@ -107,50 +106,4 @@ func (p *AdminProcessor) cleanBrokerData(r *rpc.Request) {
 		}
 		return respond(d, dec.Code, dec.Remark, nil, nil)
 	})
-}
-
-func (p *AdminProcessor) updateConfig(r *rpc.Request) {
-	if len(r.Cmd.Body) == 0 {
-		r.OK()
-		return
-	}
-	f, err := config.Parse(string(r.Cmd.Body), "body")
-	if err != nil {
-		r.ReplyError(codec.RespSystemError, "string2Properties error: "+err.Error())
-		return
-	}
-	p.c.configuring.Lock()
-	defer p.c.configuring.Unlock()
-	set := p.c.o.Config
-	changes, err := set.Apply(f.Map(), config.BlackList(p.c.settings().ConfigBlackList))
-	var forbidden *config.ForbiddenError
-	switch {
-	case errors.As(err, &forbidden):
-		r.ReplyError(codec.RespNoPermission, "Can not update config in black list. "+strings.Join(forbidden.Keys, ", "))
-		return
-	case err != nil:
-		r.ReplyError(codec.RespInvalidParameter, err.Error())
-		return
-	}
-	if len(changes) == 0 {
-		r.OK()
-		return
-	}
-	for _, ch := range changes {
-		p.c.o.Log.Info("setting changed", "key", ch.Key, "old", ch.Old, "new", ch.New, "live", ch.Live, "remote",
-			r.Conn().RemoteAddr())
-	}
-	file := p.c.configFile()
-	if err = vfs.MkdirAllSync(p.c.o.FS, path.Dir(file)); err == nil {
-		err = vfs.WriteFileAtomic(p.c.o.FS, file, []byte(set.Text()), true)
-	}
-	if err != nil {
-		r.ReplyError(codec.RespSystemError, "the change is in force but could not be saved: "+err.Error())
-		return
-	}
-	remark := ""
-	if keys := changes.RestartKeys(); len(keys) > 0 {
-		remark = "after a restart: " + strings.Join(keys, ", ")
-	}
-	r.Reply(codec.NewResponse(r.Cmd, codec.RespSuccess, remark))
 }

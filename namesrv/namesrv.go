@@ -14,6 +14,7 @@ import (
 
 	"skylark/client"
 	"skylark/config"
+	"skylark/config/update"
 	"skylark/internal/clock"
 	"skylark/internal/vfs"
 	"skylark/reactor"
@@ -65,8 +66,7 @@ type NameServer struct {
 	peers   peers
 	started time.Time
 
-	changing    sync.Mutex // from a change of the routes to the queueing of its notifications
-	configuring sync.Mutex // from a change of settings to their file
+	changing sync.Mutex // from a change of the routes to the queueing of its notifications
 
 	closeOnce sync.Once
 	closeErr  error
@@ -135,7 +135,7 @@ func (ns *NameServer) register(cfg *config.NamesrvConfig) {
 		{&BrokerProcessor{ns: ns}, brokerCodes},
 		{&KVProcessor{ns: ns}, kvCodes},
 		{&TopicProcessor{ns: ns}, topicCodes},
-		{&ConfigProcessor{ns: ns}, configCodes},
+		{&ConfigProcessor{ns.changeable()}, configCodes},
 	} {
 		for _, code := range p.codes {
 			ns.server.Register(rpc.Route{Code: code, Processor: p.proc, Pool: rest})
@@ -233,6 +233,12 @@ func (ns *NameServer) expire(now time.Time) (next time.Time) {
 // configFile is where changed settings are saved.
 func (ns *NameServer) configFile() string {
 	return cmp.Or(ns.o.ConfigFile, ns.settings().ConfigStorePath)
+}
+
+// changeable are the settings as commands change them.
+func (ns *NameServer) changeable() *update.Settings {
+	return &update.Settings{Set: ns.o.Config, FS: ns.o.FS, Log: ns.o.Log, File: ns.configFile,
+		BlackList: func() string { return ns.settings().ConfigBlackList }}
 }
 
 // RequestCodes are the codes that are served; docs/compat.md is checked against them.
