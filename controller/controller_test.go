@@ -27,10 +27,7 @@ import (
 func TestPairOfBrokers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 3, "")
-		defer s.close()
 		a, b := s.broker("b", 10911), s.broker("b", 10921)
-		defer a.close()
-		defer b.close()
 		require.Nil(t, a.up().MasterBrokerID)
 		require.EqualValues(t, 1, a.id)
 		elected := a.elect()
@@ -80,14 +77,7 @@ func TestPairOfBrokers(t *testing.T) {
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 1, "")
-		defer s.close()
-		a, b := s.broker("b", 10911), s.broker("b", 10921)
-		defer a.close()
-		defer b.close()
-		a.up()
-		a.elect()
-		b.up()
-		code(t, codec.RespSuccess, a.alter(1, 1, 1, 2))
+		a, _ := s.pair()
 		a.dead()
 		time.Sleep(time.Second)
 		a.up()
@@ -108,10 +98,7 @@ func TestSilence(t *testing.T) {
 func TestNobodyLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 3, "")
-		defer s.close()
 		a, b := s.broker("b", 10911), s.broker("b", 10921)
-		defer a.close()
-		defer b.close()
 		a.up()
 		a.elect()
 		b.up() // not in the set
@@ -146,14 +133,7 @@ func TestNobodyLeft(t *testing.T) {
 func TestControllersComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 3, "")
-		defer s.close()
-		a, b := s.broker("b", 10911), s.broker("b", 10921)
-		defer a.close()
-		defer b.close()
-		a.up()
-		a.elect()
-		b.up()
-		code(t, codec.RespSuccess, a.alter(1, 1, 1, 2))
+		s.pair()
 		for round := range 6 {
 			old := s.leader()
 			for i := range 3 {
@@ -207,14 +187,7 @@ func TestLeaderAndMasterDie(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cryptotest.SetGlobalRandom(t, seed) // Raft's timeouts
 			s := newSite(t, 3, "")
-			defer s.close()
-			a, b := s.broker("b", 10911), s.broker("b", 10921)
-			defer a.close()
-			defer b.close()
-			a.up()
-			a.elect()
-			b.up()
-			code(t, codec.RespSuccess, a.alter(1, 1, 1, 2))
+			a, b := s.pair()
 			time.Sleep(20 * time.Second)
 			leader, died := s.leader(), time.Now()
 			s.darken(leader)
@@ -233,14 +206,7 @@ func TestLeaderAndMasterDie(t *testing.T) {
 func TestElectedButNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 3, "")
-		defer s.close()
-		a, b := s.broker("b", 10911), s.broker("b", 10921)
-		defer a.close()
-		defer b.close()
-		a.up()
-		a.elect()
-		b.up()
-		code(t, codec.RespSuccess, a.alter(1, 1, 1, 2))
+		a, b := s.pair()
 		a.has(1) // in its file now
 		b.has(1)
 		time.Sleep(20 * time.Second)
@@ -274,9 +240,7 @@ func TestElectedButNotTold(t *testing.T) {
 func TestNoMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 3, "isProcessReadEvent=true\n")
-		defer s.close()
 		a := s.broker("b", 10911)
-		defer a.close()
 		a.up()
 		a.elect()
 		require.EqualValues(t, 1, *s.info("b").MasterEpoch)
@@ -305,14 +269,7 @@ func TestNoMajority(t *testing.T) {
 func TestAdmin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 1, "")
-		defer s.close()
-		a, b := s.broker("b", 10911), s.broker("b", 10921)
-		defer a.close()
-		defer b.close()
-		a.up()
-		a.elect()
-		b.up()
-		code(t, codec.RespSuccess, a.alter(1, 1, 1, 2))
+		a, b := s.pair()
 		leader := s.leader()
 		elected := s.call(leader, codec.ReqControllerElectMaster,
 			&codec.ElectMasterRequestHeader{ClusterName: "c", BrokerName: "b", BrokerID: 2, DesignateElect: true}, nil)
@@ -351,7 +308,6 @@ func TestAdmin(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 1, "")
-		defer s.close()
 		leader := s.leader()
 		f := func(want int, word string, request int, header, content any) {
 			t.Helper()
@@ -386,7 +342,6 @@ func TestBadRequests(t *testing.T) {
 func TestRaftMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 3, "")
-		defer s.close()
 		leader := s.leader()
 		other := (leader + 1) % 3
 		f := func(want int, group, from, to, content string) {
@@ -417,9 +372,7 @@ func TestRaftMessages(t *testing.T) {
 func TestDiskFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 3, "")
-		defer s.close()
 		a := s.broker("b", 10911)
-		defer a.close()
 		a.up()
 		leader := s.leader()
 		s.stop(leader)

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// site is a group of controllers in memory, with virtual time (it lives in a bubble of synctest).
+// site is a group of controllers in memory, with virtual time (it lives in a bubble of synctest, and ends with it).
 type site struct {
 	t       *testing.T
 	net     *mem.Network
@@ -55,6 +55,7 @@ func newSite(t *testing.T, n int, more string) *site {
 	for i := range n {
 		s.start(i)
 	}
+	t.Cleanup(s.close)
 	return s
 }
 
@@ -248,7 +249,19 @@ func (s *site) broker(name string, port int) *fakeBroker {
 	b.server.Register(rpc.Route{Code: codec.ReqNotifyBrokerRoleChanged, Pool: pool, Processor: rpc.ProcessorFunc(b.notice)})
 	b.engine = mem.NewOn(s.net, reactor.Options{Listen: []string{b.addr}, Log: s.log})
 	require.NoError(s.t, b.engine.Start(b.server))
+	s.t.Cleanup(b.close)
 	return b
+}
+
+// pair makes two brokers of the name b: the first is master of epoch 1, the second in sync with it.
+func (s *site) pair() (master, slave *fakeBroker) {
+	s.t.Helper()
+	master, slave = s.broker("b", 10911), s.broker("b", 10921)
+	master.up()
+	code(s.t, codec.RespSuccess, master.elect())
+	slave.up()
+	code(s.t, codec.RespSuccess, master.alter(1, 1, 1, 2))
+	return master, slave
 }
 
 func (b *fakeBroker) notice(r *rpc.Request) {

@@ -14,14 +14,7 @@ import (
 func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 3, "")
-		defer s.close()
-		a, b := s.broker("b", 10911), s.broker("b", 10921)
-		defer a.close()
-		defer b.close()
-		a.up()
-		code(t, codec.RespSuccess, a.elect())
-		b.up()
-		code(t, codec.RespSuccess, a.alter(1, 1, 1, 2))
+		a, b := s.pair()
 		leader := s.leader()
 		status := func(i int) map[string]string {
 			answer := s.call(i, codec.ReqGetBrokerRuntimeInfo, nil, nil)
