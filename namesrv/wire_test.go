@@ -182,19 +182,15 @@ func TestRegistrationOfADeadConnection(t *testing.T) {
 // topic of one broker never shows another's address.
 func TestConcurrentUse(t *testing.T) {
 	ns := newTCP(t)
+	const rounds = 100 // of each broker
 	stop := make(chan struct{})
-	var wg sync.WaitGroup
+	var brokers, readers sync.WaitGroup
 	for i := range 4 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 10911+i)
 		a := brokerSays{name: fmt.Sprintf("broker-%d", i), addr: addr,
 			topics: []string{fmt.Sprintf("T%d", i), "All"}}
-		wg.Go(func() {
-			for n := int64(0); ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+		brokers.Go(func() {
+			for n := range int64(rounds) {
 				c, err := client.Dial(context.Background(), ns.Addr().String(), client.Options{})
 				if err != nil {
 					panic(err)
@@ -214,7 +210,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	for i := range 4 {
 		c := dialTCP(t, ns)
-		wg.Go(func() {
+		readers.Go(func() {
 			topic := fmt.Sprintf("T%d", i)
 			for {
 				select {
@@ -232,10 +228,9 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	timer := time.NewTimer(time.Second)
-	<-timer.C
+	brokers.Wait()
 	close(stop)
-	wg.Wait()
+	readers.Wait()
 	require.Eventually(t, func() bool { return ns.routes.Brokers() == 0 }, 10*time.Second, time.Millisecond)
 	require.Zero(t, ns.routes.Topics())
 	require.Empty(t, ns.routes.ClusterInfo().ClusterAddrTable)

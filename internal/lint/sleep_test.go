@@ -16,7 +16,7 @@ import (
 
 // testFunc is a function of a package's tests.
 type testFunc struct {
-	sleeps   []string        // where it calls time.Sleep
+	sleeps   []string        // where it does nothing but wait for a time
 	synctest bool            // it runs something in a bubble of virtual time
 	mentions map[string]bool // names in it that may be functions
 }
@@ -68,6 +68,7 @@ func addFuncs(funcs map[string]*testFunc, file string, tree *ast.File, fset *tok
 			f = &testFunc{mentions: map[string]bool{}}
 			funcs[fn.Name.Name] = f
 		}
+		var waits []ast.Node
 		ast.Inspect(fn.Body, func(n ast.Node) bool {
 			switch pkg, name := selector(n); {
 			case pkg == "time" && name == "Sleep":
@@ -75,12 +76,54 @@ func addFuncs(funcs map[string]*testFunc, file string, tree *ast.File, fset *tok
 			case pkg == "synctest":
 				f.synctest = true
 			}
+			switch n := n.(type) {
+			case *ast.ForStmt, *ast.RangeStmt: // it looks for something
+				waits = append(waits, n)
+			case *ast.CommClause: // of a select, one of several things to wait for
+				if n.Comm != nil {
+					waits = append(waits, n.Comm)
+				}
+			case *ast.ExprStmt:
+				inside := slices.ContainsFunc(waits, func(w ast.Node) bool { return w.Pos() <= n.Pos() && n.End() <= w.End() })
+				if !inside && sleepsByTimer(n) {
+					f.sleeps = append(f.sleeps, fmt.Sprintf("%s:%d", file, fset.Position(n.Pos()).Line))
+				}
+			}
 			if id, ok := n.(*ast.Ident); ok {
 				f.mentions[id.Name] = true
 			}
 			return true
 		})
 	}
+}
+
+// sleepsByTimer tells that a statement does nothing but wait for <-time.After(d), or for the channel of a timer.
+func sleepsByTimer(stmt *ast.ExprStmt) bool {
+	receive, ok := stmt.X.(*ast.UnaryExpr)
+	if !ok || receive.Op != token.ARROW {
+		return false
+	}
+	if isTimeCall(receive.X, "After") {
+		return true
+	}
+	sel, ok := receive.X.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != "C" {
+		return false
+	}
+	if id, ok := sel.X.(*ast.Ident); ok && id.Obj != nil {
+		made, ok := id.Obj.Decl.(*ast.AssignStmt)
+		return ok && isTimeCall(made.Rhs[0], "NewTimer")
+	}
+	return isTimeCall(sel.X, "NewTimer")
+}
+
+func isTimeCall(e ast.Expr, name string) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	pkg, f := selector(call.Fun)
+	return pkg == "time" && f == name
 }
 
 // Tests wait for a condition, not for a time, unless the time is virtual.
@@ -101,7 +144,7 @@ func TestNoSleepingTests(t *testing.T) {
 	}
 	for _, funcs := range packages {
 		for _, at := range sleepers(funcs) {
-			t.Errorf("%s: time.Sleep in a test: wait for a condition, or use synctest", at)
+			t.Errorf("%s: a test sleeps: wait for a condition, or use synctest", at)
 		}
 	}
 }
@@ -123,6 +166,14 @@ func TestSleepers(t *testing.T) {
 	f(1, `func TestA(t T) { synctest.Test(t, help) }; func TestB(t T) { help(t) }; func help(t T) { time.Sleep(1) }`)
 	f(1, `func unused() { time.Sleep(1) }`)
 	f(0, `func TestA(t T) { time := clock{}; time.Sleep(1) }`)
+	f(1, `func TestA(t T) { <-time.After(1) }`)
+	f(1, `func TestA(t T) { timer := time.NewTimer(1); <-timer.C }`)
+	f(1, `func TestA(t T) { <-time.NewTimer(1).C }`)
+	f(0, `func TestA(t T) { tick := time.NewTicker(1); for !done() { <-tick.C } }`)
+	f(1, `func TestA(t T) { select { case <-done: <-time.After(1) } }`)
+	f(0, `func TestA(t T) { for !done() { <-time.After(1) } }`)
+	f(0, `func TestA(t T) { select { case <-time.After(1): case <-done: } }`)
+	f(0, `func TestA(t T) { synctest.Test(t, func(t T) { <-time.After(1) }) }`)
 }
 
 // A skipped test says why, so that nobody takes it for one that passed.
