@@ -14,17 +14,18 @@ import (
 
 	"skylark/codec"
 	"skylark/internal/javaoracle"
+	"skylark/test/internal/rig"
 )
 
 // Two of our brokers under a Java controller: ids, roles, elections and the SyncStateSet are as with ours.
 func TestOursWithJavaController(t *testing.T) {
 	s := newSite(t)
 	s.namesrv("")
-	java, err := javaoracle.Server{CacheDir: workDir(t), Dir: filepath.Join(s.dir, "java"), HeapMiB: 256}.
+	java, err := javaoracle.Server{CacheDir: rig.WorkDir(t), Dir: filepath.Join(s.dir, "java"), HeapMiB: 256}.
 		StartController(t.Context(), *flagPort+1)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, java.Kill()) })
-	s.controllers[address(1)] = &process{} // the others of controllerAddr are down
+	s.controllers[address(1)] = &rig.Process{} // the others of controllerAddr are down
 	require.Eventually(t, func() bool { return s.leader() != "" }, readyTimeout, 100*time.Millisecond, "it leads")
 	s.startOurs(1, 20)
 	s.await("the first broker is master", 1, 1)

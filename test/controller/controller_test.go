@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"skylark/client"
 	"skylark/codec"
 	"skylark/codec/body"
+	"skylark/test/internal/rig"
 )
 
 const group = "pair" // broker name
@@ -27,8 +27,8 @@ type site struct {
 	t           *testing.T
 	dir         string
 	client      *client.Client
-	controllers map[string]*process // by address
-	brokers     map[int64]*broker   // by id
+	controllers map[string]*rig.Process // by address
+	brokers     map[int64]*broker       // by id
 	sent        int
 }
 
@@ -185,8 +185,8 @@ func (s *site) route() string {
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{t: t, dir: scratch(t), client: client.New(client.Options{}), controllers: map[string]*process{},
-		brokers: map[int64]*broker{}}
+	s := &site{t: t, dir: rig.Scratch(t, *flagKeep), client: client.New(client.Options{}),
+		controllers: map[string]*rig.Process{}, brokers: map[int64]*broker{}}
 	t.Cleanup(func() { require.NoError(t, s.client.Close()) })
 	return s
 }
@@ -237,7 +237,7 @@ func TestJavaPair(t *testing.T) {
 
 	t.Log("the leader of the controllers is killed")
 	old := s.leader()
-	s.controllers[old].kill(syscall.SIGKILL)
+	require.NoError(t, s.controllers[old].Kill())
 	dead := s.controllers[old]
 	delete(s.controllers, old)
 	require.Eventually(t, func() bool { l := s.leader(); return l != "" && l != old }, killTimeout, 50*time.Millisecond)
@@ -271,7 +271,7 @@ func (s *site) moveToNewControllers() {
 	t.Log("new controllers")
 	require.NoError(t, s.brokers[1].p.Stop())
 	for i := range 3 {
-		s.controllers[address(1+i)].kill(syscall.SIGTERM)
+		require.NoError(t, s.controllers[address(1+i)].Stop())
 		require.NoError(t, os.RemoveAll(filepath.Join(s.dir, fmt.Sprint("c", i))))
 	}
 	for i := range 3 {
@@ -333,7 +333,7 @@ func TestControllerInNamesrv(t *testing.T) {
 	s.controllers[address(1)] = nil
 	s.namesrv(fmt.Sprintf("enableControllerInNamesrv=true\ncontrollerDLegerGroup=g\ncontrollerDLegerPeers=n0-%s\n"+
 		"controllerDLegerSelfId=n0\ncontrollerStorePath=%s\n", address(1), filepath.Join(s.dir, "c")))
-	s.controllers[address(1)] = &process{}
+	s.controllers[address(1)] = &rig.Process{}
 	s.startBroker(1, 60)
 	s.await("the broker is master", 1, 1)
 	require.Eventually(t, func() bool { return s.route() == s.brokers[1].addr }, readyTimeout, 50*time.Millisecond, "the route")

@@ -17,6 +17,7 @@ import (
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/internal/javaoracle"
+	"skylark/test/internal/rig"
 )
 
 // question is one request of the script that both controllers get.
@@ -117,7 +118,7 @@ func shown(t *testing.T, a *codec.Command, addr string) string {
 // The same questions to a Java controller and to ours give the same answers, but for what docs/compat.md says.
 func TestAnswersLikeJava(t *testing.T) {
 	s := newSite(t)
-	java, err := javaoracle.Server{CacheDir: workDir(t), Dir: filepath.Join(s.dir, "java"), HeapMiB: 256}.
+	java, err := javaoracle.Server{CacheDir: rig.WorkDir(t), Dir: filepath.Join(s.dir, "java"), HeapMiB: 256}.
 		StartController(t.Context(), *flagPort+80)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, java.Kill()) })

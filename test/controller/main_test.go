@@ -10,9 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"skylark/internal/javaoracle"
+	"skylark/test/internal/rig"
 )
 
 var (
@@ -29,10 +28,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Brokers that live for seconds gain nothing from the optimizing compiler.
-	if err := os.Setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1"); err != nil {
-		panic(err)
-	}
+	rig.QuickJVMs()
 	goleak.VerifyTestMain(m)
 }
 
@@ -41,86 +37,23 @@ const (
 	killTimeout  = 30 * time.Second
 )
 
-func envOr(name, otherwise string) string {
-	if v := os.Getenv(name); v != "" {
-		return v
-	}
-	return otherwise
-}
-
-func workDir(t *testing.T) string {
-	dir, err := filepath.Abs(envOr("INTEROP_WORK", "../interop/.work"))
-	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	return dir
-}
-
-func skylarkBinary(t *testing.T) string {
-	bin, err := filepath.Abs(envOr("SKYLARK", "../../bin/skylark"))
-	require.NoError(t, err)
-	if _, err := os.Stat(bin); err != nil {
-		require.Empty(t, os.Getenv("SKYLARK"), "SKYLARK names no file: %v", err)
-		bin = filepath.Join(workDir(t), "skylark")
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "skylark/cmd/skylark").CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	return bin
-}
-
-func scratch(t *testing.T) string {
-	if *flagKeep == "" {
-		return t.TempDir()
-	}
-	dir, err := filepath.Abs(filepath.Join(*flagKeep, t.Name()))
-	require.NoError(t, err)
-	require.NoError(t, os.RemoveAll(dir))
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	return dir
-}
-
-func address(offset int) string { return "127.0.0.1:" + strconv.Itoa(*flagPort+offset) }
-
-// process is a Skylark that runs.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-	log  string
-}
+func address(offset int) string { return rig.Local(*flagPort + offset) }
 
 // startSkylark writes a configuration and starts the binary with it.
-func startSkylark(t *testing.T, dir, command, name, conf string) *process {
+func startSkylark(t *testing.T, dir, command, name, conf string) *rig.Process {
 	t.Helper()
 	file := filepath.Join(dir, name+".conf")
 	require.NoError(t, os.WriteFile(file, []byte(conf), 0o644))
-	log := filepath.Join(dir, name+".log")
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	p, err := rig.Start(filepath.Join(dir, name+".log"), rig.Binary(t), command, "-c", file)
 	require.NoError(t, err)
-	defer out.Close()
-	p := &process{cmd: exec.Command(skylarkBinary(t), command, "-c", file), done: make(chan struct{}), log: log}
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	require.NoError(t, p.cmd.Start())
-	go func() {
-		_ = p.cmd.Wait() // ends by a signal
-		close(p.done)
-	}()
 	t.Cleanup(func() {
 		if t.Failed() {
-			text, _ := os.ReadFile(log)
-			t.Logf("%s:\n%s", name, text[max(0, len(text)-4000):])
+			t.Logf("%s:\n%s", name, p.Tail())
 		}
-		p.kill(syscall.SIGKILL)
+		require.NoError(t, p.Kill())
 	})
 	return p
 }
-
-func (p *process) kill(sig syscall.Signal) {
-	_ = p.cmd.Process.Signal(sig) // of one that may have ended
-	<-p.done
-}
-
-func (p *process) Pid() int    { return p.cmd.Process.Pid }
-func (p *process) Kill() error { p.kill(syscall.SIGKILL); return nil }
-func (p *process) Stop() error { p.kill(syscall.SIGTERM); return nil }
 
 // brokers' settings that this test wants.
 func brokerProperties(name string) map[string]string {
@@ -136,7 +69,7 @@ func brokerProperties(name string) map[string]string {
 
 func startBroker(t *testing.T, dir, name string, port int) *javaoracle.Process {
 	t.Helper()
-	s := javaoracle.Server{CacheDir: workDir(t), Dir: dir, Namesrv: address(0), BrokerPort: *flagPort + port,
+	s := javaoracle.Server{CacheDir: rig.WorkDir(t), Dir: dir, Namesrv: address(0), BrokerPort: *flagPort + port,
 		Properties: brokerProperties(name), HeapMiB: 256}
 	p, err := s.StartBroker(t.Context())
 	require.NoError(t, err)
@@ -147,7 +80,7 @@ func startBroker(t *testing.T, dir, name string, port int) *javaoracle.Process {
 // mqadmin runs the real one and gives what it prints.
 func mqadmin(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	lib, err := javaoracle.Jars(t.Context(), workDir(t), javaoracle.Version53)
+	lib, err := javaoracle.Jars(t.Context(), rig.WorkDir(t), javaoracle.Version53)
 	require.NoError(t, err)
 	java := []string{"-XX:+UseSerialGC", "-Xmx128m", "-Duser.home=" + filepath.Join(dir, "admin"),
 		"-Drocketmq.namesrv.addr=" + address(0), "-Drocketmq.home.dir=" + dir, "-cp",

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"skylark/codec"
+	"skylark/test/internal/rig"
 )
 
 // startOurs starts a Skylark broker with the settings of the Java ones.
@@ -37,7 +37,7 @@ func (s *site) startOurs(id int64, port int) {
 // again starts a broker that was killed.
 func (s *site) again(id int64) {
 	b := s.brokers[id]
-	if _, java := b.p.(*process); java {
+	if _, java := b.p.(*rig.Process); java {
 		s.startOurs(id, b.port)
 	} else {
 		b.p = startBroker(s.t, b.dir, group, b.port)
@@ -62,7 +62,7 @@ func (s *site) elect(id int64) {
 func (s *site) unconfirmed(master, slave int64) {
 	s.t.Helper()
 	for _, p := range s.controllers { // not only stopped: they would find the request when they go on
-		p.kill(syscall.SIGKILL)
+		require.NoError(s.t, p.Kill())
 	}
 	require.NoError(s.t, s.brokers[slave].p.Kill())
 	for i := range 3 {

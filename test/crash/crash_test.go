@@ -4,13 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +14,8 @@ import (
 
 	"skylark/client"
 	"skylark/codec"
+	"skylark/internal/freeport"
+	"skylark/test/internal/rig"
 )
 
 // rounds of load, kill and restart; the killed directory is used again each time.
@@ -39,9 +37,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "skylark")
-	build := exec.Command("go", "build", "-o", binary, "skylark/cmd/skylark")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	if err := rig.Build(binary); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := m.Run()
@@ -51,9 +48,8 @@ func TestMain(m *testing.M) {
 
 // process is one life of the broker.
 type process struct {
-	cmd  *exec.Cmd
+	*rig.Process
 	addr string
-	log  string
 }
 
 // pool makes the broker write through a transient store pool that is often empty.
@@ -61,63 +57,37 @@ const pool = "transientStorePoolEnable=true\ntransientStorePoolSize=2\n"
 
 func start(t *testing.T, dir string, life int, more string) *process {
 	t.Helper()
-	port := freePort(t)
+	port, err := freeport.Find(-2, 1)
+	require.NoError(t, err)
 	conf := filepath.Join(dir, "broker.conf")
 	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, "brokerName=b\nbrokerIP1=127.0.0.1\nbindAddress=127.0.0.1\n"+
 		"listenPort=%d\nstorePathRootDir=%s/store\nmappedFileSizeCommitLog=1048576\n"+
 		"mappedFileSizeConsumeQueue=20000\nmaxHashSlotNum=1000\nmaxIndexNum=4000\ndiskMaxUsedSpaceRatio=95\n%s", port, dir, more),
 		0o644))
-	p := &process{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), log: filepath.Join(dir, fmt.Sprint("log.", life))}
-	out, err := os.Create(p.log)
+	started, err := rig.Start(filepath.Join(dir, fmt.Sprint("log.", life)), binary, "broker", "-c", conf)
 	require.NoError(t, err)
-	defer out.Close()
-	p.cmd = exec.Command(binary, "broker", "-c", conf)
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	require.NoError(t, p.cmd.Start())
-	t.Cleanup(func() { p.kill() })
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", p.addr)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}, 20*time.Second, 5*time.Millisecond, "the broker does not listen, see %s", p.log)
+	p := &process{started, rig.Local(port)}
+	t.Cleanup(p.kill)
+	require.NoError(t, p.AwaitPort(p.addr))
 	return p
 }
 
-// freePort is a port that is free with the two that a broker takes beside it, for clients of old and for slaves. It lies
-// below the range from which the kernel takes ports for connections, where somebody else may have it a moment later.
-func freePort(t *testing.T) int {
-	free := func(port int) bool {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		return err == nil && l.Close() == nil
-	}
-	for range 100 {
-		if port := 20000 + rand.IntN(12000); free(port-2) && free(port) && free(port+1) {
-			return port
-		}
-	}
-	t.Fatal("no three free ports")
-	return 0
-}
-
-func (p *process) kill() {
-	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Signal(syscall.SIGKILL)
-		_ = p.cmd.Wait()
-	}
-}
+func (p *process) kill() { _ = p.Kill() } // it may have ended
 
 func (p *process) stop(t *testing.T) {
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, p.cmd.Wait(), "a clean stop, see %s", p.log)
+	t.Helper()
+	require.NoError(t, p.Stop(), "a clean stop")
+}
+
+// dial connects to the broker; an error is that of one that was killed.
+func (p *process) dial() (*client.Conn, error) {
+	return client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
 }
 
 // acked are the bodies that were acknowledged, with their queue and offset.
 type acked struct {
-	mu   sync.Mutex
-	at   map[string]place
-	cond *sync.Cond
+	mu sync.Mutex
+	at map[string]place
 }
 
 type place struct {
@@ -125,84 +95,119 @@ type place struct {
 	offset  codec.QueueOffset
 }
 
-func send(life, producer, i int) *codec.Command {
+func newAcked() *acked { return &acked{at: map[string]place{}} }
+
+func (a *acked) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.at)
+}
+
+// sendRequest makes a send; properties are as they are stored.
+func sendRequest(group string, queueID int32, properties string, body []byte) *codec.Command {
 	req := codec.NewRequest(codec.ReqSendMessageV2)
-	h := codec.SendMessageHeader{ProducerGroup: []byte("pg"), Topic: []byte(topicName),
-		DefaultTopic: []byte(codec.AutoCreateTopicKey), DefaultTopicQueueNums: queues, QueueID: int32(i % queues)}
+	h := codec.SendMessageHeader{ProducerGroup: []byte(group), Topic: []byte(topicName),
+		DefaultTopic: []byte(codec.AutoCreateTopicKey), DefaultTopicQueueNums: queues, QueueID: queueID,
+		BornTimestamp: time.Now().UnixMilli(), Properties: codec.Field{Value: []byte(properties)}}
 	h.Encode(req)
-	req.Body = append(fmt.Appendf(nil, "%d/%d/%d ", life, producer, i), make([]byte, rand.IntN(3000))...)
+	req.Body = body
 	return req
 }
 
-// load sends until the broker dies.
-func load(t *testing.T, p *process, life int, a *acked) {
+// send sends one message and notes that it was acknowledged; false: the broker is dead.
+func (a *acked) send(t *testing.T, c *client.Conn, req *codec.Command) bool {
+	answer, err := c.Call(context.Background(), req)
+	if err != nil {
+		return false
+	}
+	var h codec.SendMessageResponseHeader
+	if answer.Code != codec.RespSuccess || codec.DecodeHeader(answer, &h) != nil {
+		t.Errorf("send: %v", answer)
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at[string(req.Body)] = place{h.QueueID, h.QueueOffset}
+	return true
+}
+
+// loadWith has producers send what request makes. When enough is true the broker is killed, and with it they end.
+func (a *acked) loadWith(t *testing.T, p *process, request func(producer, i int) *codec.Command, enough func() bool) {
+	t.Helper()
 	var wg sync.WaitGroup
 	for n := range producers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
+		wg.Go(func() {
+			c, err := p.dial()
 			if err != nil {
 				return // killed already
 			}
 			defer c.Close()
-			for i := 0; ; i++ {
-				req := send(life, n, i)
-				answer, err := c.Call(context.Background(), req)
-				if err != nil {
-					return
-				}
-				var h codec.SendMessageResponseHeader
-				if answer.Code != codec.RespSuccess || codec.DecodeHeader(answer, &h) != nil {
-					t.Errorf("send: %v", answer)
-					return
-				}
-				a.mu.Lock()
-				a.at[string(req.Body)] = place{h.QueueID, h.QueueOffset}
-				a.cond.Broadcast()
-				a.mu.Unlock()
+			for i := 0; a.send(t, c, request(n, i)); i++ {
+				continue
 			}
-		}()
+		})
 	}
-	a.mu.Lock()
-	for before := len(a.at); len(a.at) < before+minAcked; {
-		a.cond.Wait()
-	}
-	a.mu.Unlock()
+	require.Eventually(t, enough, time.Minute, 5*time.Millisecond, "enough was sent")
 	p.kill()
 	wg.Wait()
+}
+
+// more tells when minAcked more were acknowledged than now.
+func (a *acked) more() (enough func() bool) {
+	before := a.count()
+	return func() bool { return a.count() >= before+minAcked }
+}
+
+func message(life, producer, i int) *codec.Command {
+	return sendRequest("pg", int32(i%queues), "",
+		append(fmt.Appendf(nil, "%d/%d/%d ", life, producer, i), make([]byte, rand.IntN(3000))...))
+}
+
+// load sends until the broker is killed.
+func (a *acked) load(t *testing.T, p *process, life int) {
+	t.Helper()
+	a.loadWith(t, p, func(producer, i int) *codec.Command { return message(life, producer, i) }, a.more())
+}
+
+// eachPulled pulls a queue to its end; h says which, from where, and for whom.
+func eachPulled(t *testing.T, c *client.Conn, h codec.PullMessageHeader, f func(rec *codec.Record)) {
+	t.Helper()
+	h.Topic, h.MaxMsgNums, h.RequestSource = []byte(topicName), 32, codec.RequestSourceSDK
+	for {
+		req := codec.NewRequest(codec.ReqPullMessage)
+		h.Encode(req)
+		answer, err := c.Call(context.Background(), req)
+		require.NoError(t, err)
+		if answer.Code == codec.RespPullNotFound {
+			return
+		}
+		require.Contains(t, []int{codec.RespSuccess, codec.RespPullRetryImmediately}, answer.Code, "%v", answer)
+		require.NoError(t, client.EachRecord(answer.Body, func(rec *codec.Record) error {
+			f(rec)
+			return nil
+		}))
+		var resp codec.PullMessageResponseHeader
+		require.NoError(t, codec.DecodeHeader(answer, &resp))
+		h.QueueOffset = resp.NextBeginOffset
+	}
 }
 
 // readAll pulls every queue from its begin and checks that offsets have no gaps.
 func readAll(t *testing.T, p *process) map[string]place {
 	t.Helper()
-	c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
+	c, err := p.dial()
 	require.NoError(t, err)
 	defer c.Close()
 	out := map[string]place{}
 	for q := range int32(queues) {
 		at := codec.QueueOffset(0)
-		for {
-			req := codec.NewRequest(codec.ReqPullMessage)
-			h := codec.PullMessageHeader{ConsumerGroup: []byte("g"), Topic: []byte(topicName), QueueID: q, QueueOffset: at,
-				MaxMsgNums: 32, SysFlag: codec.PullFlagSubscription, Subscription: []byte("*"),
-				RequestSource: codec.RequestSourceSDK}
-			h.Encode(req)
-			answer, err := c.Call(context.Background(), req)
-			require.NoError(t, err)
-			if answer.Code == codec.RespPullNotFound {
-				break
-			}
-			require.Equal(t, codec.RespSuccess, answer.Code, "%v", answer)
-			for rest := answer.Body; len(rest) > 0; {
-				rec, err := codec.ParseRecord(rest, true)
-				require.NoError(t, err)
-				require.Equal(t, at, rec.QueueOffset, "a gap or a double in queue %d", q)
-				out[string(rec.Body)] = place{q, at}
-				at++
-				rest = rest[rec.TotalSize:]
-			}
-		}
+		h := codec.PullMessageHeader{ConsumerGroup: []byte("g"), QueueID: q, SysFlag: codec.PullFlagSubscription,
+			Subscription: []byte("*")}
+		eachPulled(t, c, h, func(rec *codec.Record) {
+			require.Equal(t, at, rec.QueueOffset, "a gap or a double in queue %d", q)
+			out[string(rec.Body)] = place{q, at}
+			at++
+		})
 	}
 	return out
 }
@@ -224,11 +229,10 @@ func TestKillUnderAsyncFlush(t *testing.T) { killRounds(t, pool, false) }
 // that was acknowledged has to be there.
 func killRounds(t *testing.T, conf string, keeps bool) {
 	dir := t.TempDir()
-	a := &acked{at: map[string]place{}}
-	a.cond = sync.NewCond(&a.mu)
+	a := newAcked()
 	for life := range rounds {
 		p := start(t, dir, life, conf)
-		load(t, p, life, a)
+		a.load(t, p, life)
 	}
 	p := start(t, dir, rounds, conf)
 	found := readAll(t, p)

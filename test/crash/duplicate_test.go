@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"skylark/client"
 	"skylark/codec"
 )
 
@@ -23,13 +22,7 @@ type unanswered struct {
 }
 
 func uniqSend(id string, queueID int32) *codec.Command {
-	req := codec.NewRequest(codec.ReqSendMessageV2)
-	h := codec.SendMessageHeader{ProducerGroup: []byte("pg"), Topic: []byte(topicName),
-		DefaultTopic: []byte(codec.AutoCreateTopicKey), DefaultTopicQueueNums: queues, QueueID: queueID,
-		BornTimestamp: time.Now().UnixMilli(), Properties: codec.Field{Value: []byte("UNIQ_KEY\x01" + id + "\x02")}}
-	h.Encode(req)
-	req.Body = []byte(id)
-	return req
+	return sendRequest("pg", queueID, "UNIQ_KEY\x01"+id+"\x02", []byte(id))
 }
 
 func parsePlace(answer *codec.Command) (at place) {
@@ -45,7 +38,7 @@ func duplicateLoad(t *testing.T, p *process, life int, u *unanswered) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
+			c, err := p.dial()
 			if err != nil {
 				return
 			}
@@ -115,7 +108,7 @@ func TestKillKeepsDuplicatesOut(t *testing.T) {
 		u := &unanswered{acked: map[string]place{}}
 		for life := range rounds {
 			p := start(t, dir, life, conf)
-			c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
+			c, err := p.dial()
 			require.NoError(t, err)
 			again := slices.Clone(u.sent)
 			for id := range u.acked {

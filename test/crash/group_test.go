@@ -2,7 +2,11 @@ package crash
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,7 +24,7 @@ type tool struct {
 }
 
 func dialTool(t *testing.T, p *process) tool {
-	c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
+	c, err := p.dial()
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return tool{c, t}
@@ -73,6 +77,24 @@ func (c tool) at(group, topic string) string {
 	return answer.Get("offset")
 }
 
+// owners are those of a file of locks, by queue; nil if it is not whole.
+func owners(text []byte) map[int32]string {
+	var file struct {
+		Locks []struct {
+			ClientID string `json:"clientId"`
+			QueueID  int32  `json:"queueId"`
+		} `json:"locks"`
+	}
+	if json.Unmarshal(text, &file) != nil {
+		return nil
+	}
+	all := map[int32]string{}
+	for _, l := range file.Locks {
+		all[l.QueueID] = l.ClientID
+	}
+	return all
+}
+
 // TestKillKeepsOwnersAndOffsets: after a kill -9 the members of an ordered group find their queues again, whoever asks
 // first, and what tools were told about offsets holds.
 func TestKillKeepsOwnersAndOffsets(t *testing.T) {
@@ -95,7 +117,7 @@ func TestKillKeepsOwnersAndOffsets(t *testing.T) {
 			CommitOffset: at}, nil)
 	}
 	for i := range 20 {
-		answer, err := c.Call(context.Background(), send(0, 0, i))
+		answer, err := c.Call(context.Background(), message(0, 0, i))
 		require.NoError(t, err)
 		require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
 	}
@@ -108,7 +130,10 @@ func TestKillKeepsOwnersAndOffsets(t *testing.T) {
 	c.must(codec.ReqDeleteTopicInBroker, &codec.TopicRequestHeader{Topic: "gone"}, nil)
 	c.must(codec.ReqInvokeBrokerToResetOffset, &codec.ResetOffsetRequestHeader{Topic: topicName, Group: "G", QueueID: -1,
 		Timestamp: 0, IsForce: true}, nil)
-	require.False(t, later(1500*time.Millisecond, func() bool { return false })) // owners are written every second
+	require.Eventually(t, func() bool { // within a second
+		text, err := os.ReadFile(filepath.Join(dir, "store", "config", "queueLocks.json"))
+		return err == nil && maps.Equal(map[int32]string{0: "one", 1: "one", 2: "two", 3: "two"}, owners(text))
+	}, 20*time.Second, 10*time.Millisecond, "the owners are on the disk")
 	p.kill()
 
 	for life := range 2 {

@@ -77,8 +77,7 @@ func popOnce(c *client.Conn, share int, got, settled func(body string)) error {
 func TestKillLosesNoPoppedMessage(t *testing.T) {
 	dir := t.TempDir()
 	const conf = "mappedFileSizeTimerLog=4096\nreviveInterval=100\n"
-	a := &acked{at: map[string]place{}}
-	a.cond = sync.NewCond(&a.mu)
+	a := newAcked()
 	var mu sync.Mutex
 	done := map[string]bool{}
 	settled := func(body string) {
@@ -86,21 +85,32 @@ func TestKillLosesNoPoppedMessage(t *testing.T) {
 		defer mu.Unlock()
 		done[body] = true
 	}
+	popped, again := map[string]bool{}, map[string]bool{} // again: in this life
 	got := func(body string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if done[body] {
 			t.Errorf("%s was acknowledged and comes again", body)
 		}
+		if popped[body] {
+			again[body] = true
+		}
+		popped[body] = true
+	}
+	come := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(again) > 0
 	}
 	for life := range rounds {
 		p := start(t, dir, life, conf)
+		clear(again)
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
-				c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
+				c, err := p.dial()
 				if err != nil {
 					return
 				}
@@ -109,13 +119,15 @@ func TestKillLosesNoPoppedMessage(t *testing.T) {
 				}
 			}()
 		}
-		later(3*time.Second, func() bool { return false }) // messages of the life before come back
-		load(t, p, life, a)                                // kills it
+		if life > 0 {
+			require.Eventually(t, come, time.Minute, 10*time.Millisecond, "messages of the lives before come back")
+		}
+		a.load(t, p, life) // kills it
 		wg.Wait()
 		t.Logf("life %d: %d sent, %d popped and acknowledged", life, len(a.at), len(done))
 	}
 	p := start(t, dir, rounds, conf)
-	c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
+	c, err := p.dial()
 	require.NoError(t, err)
 	defer c.Close()
 	left := func() (n int) {

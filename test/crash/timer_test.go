@@ -4,58 +4,25 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"skylark/client"
 	"skylark/codec"
+	"skylark/codec/body"
 )
 
-// timerLoad sends timer messages that are due within seconds until the broker dies; those before have become due
-// meanwhile.
+// timerLoad sends timer messages that are due within seconds until the broker is killed; those before have become due
+// meanwhile: some are delivered, some wait, some are on their way.
 func timerLoad(t *testing.T, p *process, life int, a *acked) {
-	var wg sync.WaitGroup
-	for n := range producers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
-			if err != nil {
-				return
-			}
-			defer c.Close()
-			for i := 0; ; i++ {
-				body := fmt.Sprintf("%d/%d/%d", life, n, i)
-				req := codec.NewRequest(codec.ReqSendMessageV2)
-				h := codec.SendMessageHeader{ProducerGroup: []byte("pg"), Topic: []byte(topicName),
-					DefaultTopic: []byte(codec.AutoCreateTopicKey), DefaultTopicQueueNums: queues, QueueID: int32(i % queues),
-					BornTimestamp: time.Now().UnixMilli(), Properties: codec.Field{Value: fmt.Appendf(nil,
-						"UNIQ_KEY\x01%s\x02TIMER_DELAY_MS\x01%d\x02", body, 100+rand.IntN(6000))}}
-				h.Encode(req)
-				req.Body = []byte(body)
-				answer, err := c.Call(context.Background(), req)
-				if err != nil {
-					return
-				}
-				if answer.Code != codec.RespSuccess {
-					t.Errorf("send: %v", answer)
-					return
-				}
-				a.mu.Lock()
-				a.at[body] = place{}
-				a.mu.Unlock()
-			}
-		}()
-	}
+	t.Helper()
 	before := delivered(p)
-	require.Eventually(t, func() bool { // some are delivered, some wait, some are on their way
-		return delivered(p) >= before+minAcked
-	}, time.Minute, 20*time.Millisecond)
-	p.kill()
-	wg.Wait()
+	a.loadWith(t, p, func(producer, i int) *codec.Command {
+		name := fmt.Sprintf("%d/%d/%d", life, producer, i)
+		return sendRequest("pg", int32(i%queues),
+			fmt.Sprintf("UNIQ_KEY\x01%s\x02TIMER_DELAY_MS\x01%d\x02", name, 100+rand.IntN(6000)), []byte(name))
+	}, func() bool { return delivered(p) >= before+minAcked })
 }
 
 // TestKillLosesNoTimer: a broker that is killed while timer messages come in, wait, roll and are delivered has each that
@@ -63,43 +30,48 @@ func timerLoad(t *testing.T, p *process, life int, a *acked) {
 func TestKillLosesNoTimer(t *testing.T) {
 	dir := t.TempDir()
 	const conf = "timerRollWindowSlot=3\nmappedFileSizeTimerLog=4096\n"
-	a := &acked{at: map[string]place{}}
+	a := newAcked()
 	for life := range rounds {
 		timerLoad(t, start(t, dir, life, conf), life, a)
 	}
 	p := start(t, dir, rounds, conf)
-	require.Eventually(t, func() bool { return delivered(p) >= int64(len(a.at)) }, time.Minute, 100*time.Millisecond,
-		"%d acknowledged, not all of them come", len(a.at))
+	idle := 0                           // looks in a row: a message that rolls is nowhere for a moment
 	require.Eventually(t, func() bool { // those whose acknowledgement was lost come too
-		was := delivered(p)
-		return !later(7*time.Second, func() bool { return delivered(p) != was })
-	}, time.Minute, time.Millisecond)
+		if idle++; !timerIdle(p) {
+			idle = 0
+		}
+		return idle > 5
+	}, time.Minute, 50*time.Millisecond, "all that waits becomes due")
+	require.Eventually(t, func() bool { return delivered(p) >= int64(len(a.at)) }, time.Minute, 50*time.Millisecond,
+		"%d acknowledged, not all of them come", len(a.at))
 	found := readAll(t, p)
-	for body := range a.at {
-		_, ok := found[body]
-		require.True(t, ok, "acknowledged and lost: %s", body)
+	for text := range a.at {
+		_, ok := found[text]
+		require.True(t, ok, "acknowledged and lost: %s", text)
 	}
 	require.EqualValues(t, len(found), delivered(p), "delivered twice")
 	t.Logf("%d acknowledged, %d delivered", len(a.at), len(found))
 	p.stop(t)
 }
 
-// later tells whether something happens within d.
-func later(d time.Duration, happens func() bool) bool {
-	tick := time.NewTicker(d / 20)
-	defer tick.Stop()
-	for range 20 {
-		<-tick.C
-		if happens() {
-			return true
-		}
+// timerIdle tells that no message waits for its time.
+func timerIdle(p *process) bool {
+	c, err := p.dial()
+	if err != nil {
+		return false
 	}
-	return false
+	defer c.Close()
+	answer, err := c.Call(context.Background(), codec.NewRequest(codec.ReqGetBrokerRuntimeInfo))
+	var info body.KVTable
+	if err != nil || body.Decode(answer.Body, &info) != nil {
+		return false
+	}
+	return info.Table["timerCongestNum"] == "0" && info.Table["timerOffsetBehind"] == "0"
 }
 
 // delivered is how many messages the topic's queues have.
 func delivered(p *process) (n int64) {
-	c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
+	c, err := p.dial()
 	if err != nil {
 		return 0
 	}

@@ -35,13 +35,8 @@ func txEnd(at codec.QueueOffset, phyOffset codec.PhyOffset, state int32, check b
 // transact prepares a transaction and ends it: three of four are committed, of the others one is left open. false when
 // the broker is dead.
 func (o *outcomes) transact(t *testing.T, c *client.Conn, name string, i int) bool {
-	req := codec.NewRequest(codec.ReqSendMessageV2)
-	h := codec.SendMessageHeader{ProducerGroup: []byte(txGroup), Topic: []byte(topicName),
-		DefaultTopic: []byte(codec.AutoCreateTopicKey), DefaultTopicQueueNums: queues, QueueID: int32(i % queues),
-		BornTimestamp: time.Now().UnixMilli(), Properties: codec.Field{Value: fmt.Appendf(nil,
-			"TRAN_MSG\x01true\x02PGROUP\x01%s\x02UNIQ_KEY\x01%s\x02", txGroup, name)}}
-	h.Encode(req)
-	req.Body = []byte(name)
+	req := sendRequest(txGroup, int32(i%queues),
+		fmt.Sprintf("TRAN_MSG\x01true\x02PGROUP\x01%s\x02UNIQ_KEY\x01%s\x02", txGroup, name), []byte(name))
 	answer, err := c.Call(context.Background(), req)
 	if err != nil {
 		return false
@@ -78,7 +73,7 @@ func (o *outcomes) load(t *testing.T, p *process, life int) {
 	var wg sync.WaitGroup
 	for n := range producers {
 		wg.Go(func() {
-			c, err := client.Dial(context.Background(), p.addr, client.Options{CallTimeout: 20 * time.Second})
+			c, err := p.dial()
 			if err != nil {
 				return
 			}

@@ -20,6 +20,7 @@ import (
 	"skylark/client"
 	"skylark/codec"
 	"skylark/codec/body"
+	"skylark/test/internal/rig"
 )
 
 const (
@@ -72,7 +73,7 @@ type cluster struct {
 // newCluster starts everything and waits until the group is whole.
 func newCluster(t *testing.T, kind string, sh shape) *cluster {
 	t.Helper()
-	c := &cluster{t: t, ctx: context.Background(), dir: scratch(t), kind: kind, shape: sh, net: newNetwork(t)}
+	c := &cluster{t: t, ctx: context.Background(), dir: rig.Scratch(t, *flagKeep), kind: kind, shape: sh, net: newNetwork(t)}
 	c.client = client.New(client.Options{CallTimeout: 2 * time.Second, ConnectTimeout: time.Second})
 	t.Cleanup(func() { _ = c.client.Close() })
 	c.load = c.net.node(t, "clients")

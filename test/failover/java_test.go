@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"skylark/internal/javaoracle"
+	"skylark/test/internal/rig"
 )
 
 const (
@@ -37,7 +38,7 @@ type javaLoad struct {
 
 func startJavaLoad(t *testing.T, c *cluster, r *record) *javaLoad {
 	t.Helper()
-	work, err := workDir()
+	work, err := rig.FindWorkDir()
 	require.NoError(t, err)
 	lib, err := javaoracle.Jars(c.ctx, work, javaoracle.Version53)
 	require.NoError(t, err)

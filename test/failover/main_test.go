@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skylark/internal/javaoracle"
+	"skylark/test/internal/rig"
 )
 
 var (
@@ -81,11 +81,11 @@ func missing() string {
 // outside fetches and builds what takes the network, and starts this binary again.
 func outside() (code int, err error) {
 	ctx := context.Background()
-	work, err := workDir()
+	work, err := rig.FindWorkDir()
 	if err != nil {
 		return 1, err
 	}
-	bin, err := skylarkBinary(work)
+	bin, err := rig.FindBinary(work)
 	if err != nil {
 		return 1, err
 	}
@@ -118,62 +118,10 @@ func settleIn() error {
 	return nil
 }
 
-func envOr(name, otherwise string) string {
-	if v := os.Getenv(name); v != "" {
-		return v
-	}
-	return otherwise
-}
-
-func workDir() (string, error) {
-	dir, err := filepath.Abs(envOr("INTEROP_WORK", "../interop/.work"))
-	if err != nil {
-		return "", err
-	}
-	return dir, os.MkdirAll(dir, 0o755)
-}
-
-func skylarkBinary(work string) (string, error) {
-	bin, err := filepath.Abs(envOr("SKYLARK", "../../bin/skylark"))
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(bin); err == nil {
-		return bin, nil
-	} else if os.Getenv("SKYLARK") != "" {
-		return "", fmt.Errorf("SKYLARK names no file: %w", err)
-	}
-	bin = filepath.Join(work, "skylark")
-	out, err := exec.Command("go", "build", "-o", bin, "skylark/cmd/skylark").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, out)
-	}
-	return bin, nil
-}
-
 // skipIfMissing skips a test on a machine that cannot run it.
 func skipIfMissing(t *testing.T) {
 	t.Helper()
 	if why := os.Getenv(envSkip); why != "" {
 		t.Skip(why)
 	}
-}
-
-// scratch is a new directory for logs, and for what is mounted below it.
-func scratch(t *testing.T) string {
-	t.Helper()
-	if *flagKeep == "" {
-		return t.TempDir()
-	}
-	dir, err := filepath.Abs(filepath.Join(*flagKeep, filepath.FromSlash(t.Name())))
-	if err == nil {
-		err = os.RemoveAll(dir)
-	}
-	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }

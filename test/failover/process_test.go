@@ -3,21 +3,17 @@
 package failover
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"skylark/internal/javaoracle"
+	"skylark/test/internal/rig"
 )
 
 // The kinds of servers.
@@ -28,7 +24,6 @@ const (
 
 const (
 	readyTimeout = 60 * time.Second
-	stopTimeout  = 20 * time.Second
 	tick         = 20 * time.Millisecond
 )
 
@@ -37,53 +32,6 @@ type running interface {
 	Pid() int
 	Kill() error
 	Stop() error
-}
-
-// process is one that this package started.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-}
-
-func (p *process) Pid() int { return p.cmd.Process.Pid }
-
-func (p *process) Kill() error {
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	<-p.done
-	return nil
-}
-
-func (p *process) Stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case <-p.done:
-		return nil
-	case <-time.After(stopTimeout):
-		return fmt.Errorf("process %d did not end on SIGTERM: %w", p.Pid(), errors.Join(p.Kill()))
-	}
-}
-
-// spawn starts a process whose output goes to a log, in the namespace of the thread it is called on.
-func spawn(log, name string, args ...string) (*process, error) {
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	defer out.Close()
-	p := &process{cmd: exec.Command(name, args...), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		_ = p.cmd.Wait() // ends by a signal
-		close(p.done)
-	}()
-	return p, nil
 }
 
 // server is one name server, controller or broker, which may be running.
@@ -105,27 +53,28 @@ func (s *server) String() string { return s.node.name }
 
 // start runs the server in its namespace. A Java server listens when it returns.
 func (s *server) start() error {
+	var p running
 	err := s.c.net.within(s.node, func() (err error) {
 		if s.kind == java {
-			s.p, err = s.startJava()
+			p, err = s.startJava()
 			return err
 		}
 		conf := filepath.Join(s.dir, s.role+".conf")
-		if err := writeProperties(conf, s.props); err != nil {
+		if err := os.WriteFile(conf, rig.Properties(s.props), 0o644); err != nil {
 			return err
 		}
-		s.p, err = spawn(filepath.Join(s.dir, s.role+".log"), os.Getenv(envBinary), s.role, "-c", conf)
+		p, err = rig.Start(filepath.Join(s.dir, s.role+".log"), os.Getenv(envBinary), s.role, "-c", conf)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s, err)
 	}
-	s.alive = true
+	s.p, s.alive = p, true
 	return nil
 }
 
 func (s *server) startJava() (running, error) {
-	work, err := workDir()
+	work, err := rig.FindWorkDir()
 	if err != nil {
 		return nil, err
 	}
@@ -139,14 +88,6 @@ func (s *server) startJava() (running, error) {
 	default:
 		return j.StartBroker(s.c.ctx)
 	}
-}
-
-func writeProperties(file string, props map[string]string) error {
-	var text strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(props)) {
-		fmt.Fprintf(&text, "%s=%s\n", k, props[k])
-	}
-	return os.WriteFile(file, []byte(text.String()), 0o644)
 }
 
 // kill ends the process as kill -9 does.
@@ -207,12 +148,12 @@ func (s *server) autopsy() {
 	if s.role == "broker" {
 		_ = run("cp", "-a", "--sparse=always", filepath.Join(s.dir, "store"), filepath.Join(s.dir, "store-kept"))
 	}
-	if p, ok := s.p.(*process); ok {
+	if p, ok := s.p.(*rig.Process); ok {
 		_ = s.signal(syscall.SIGCONT)
 		_ = s.signal(syscall.SIGQUIT)
 		select {
-		case <-p.done:
-		case <-time.After(stopTimeout):
+		case <-p.Done():
+		case <-time.After(rig.StopTimeout):
 		}
 	}
 }

@@ -46,6 +46,10 @@ type outcome struct {
 // TestRounds lets one thing after the other fail under load.
 func TestRounds(t *testing.T) {
 	skipIfMissing(t)
+	for name := range strings.SplitSeq(*flagOnly, ";") {
+		require.True(t, name == "" || slices.ContainsFunc(faults, func(f fault) bool { return f.name == name }),
+			"-only: there is no fault %q", name)
+	}
 	rng := rand.New(rand.NewPCG(*flagSeed, 0))
 	first := rng.IntN(len(shapes))
 	var all []outcome
@@ -60,9 +64,10 @@ func TestRounds(t *testing.T) {
 			s := startSession(t, c, rng)
 			for range rounds {
 				f := d.draw(c)
-				if f == nil {
-					t.Skip("no fault that this cluster can have")
+				if f == nil && *flagOnly != "" {
+					t.Skipf("this cluster can have none of -only %q", *flagOnly)
 				}
+				require.NotNil(t, f, "there are faults that every cluster can have")
 				all = append(all, s.round(f))
 			}
 		})

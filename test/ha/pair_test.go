@@ -26,6 +26,7 @@ import (
 	"skylark/internal/javaoracle"
 	"skylark/namesrv"
 	"skylark/reactor/engines"
+	"skylark/test/internal/rig"
 )
 
 var flagPort = flag.Int("port", 26500, "first port; 200 are used")
@@ -39,17 +40,6 @@ const (
 	tick     = 50 * time.Millisecond
 	fileSize = 1 << 20
 )
-
-func workDir(t *testing.T) string {
-	dir := os.Getenv("INTEROP_WORK")
-	if dir == "" {
-		dir = "../interop/.work"
-	}
-	dir, err := filepath.Abs(dir)
-	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	return dir
-}
 
 // cluster is a name server of ours and the brokers of one group.
 type cluster struct {
@@ -77,7 +67,7 @@ func newCluster(t *testing.T) *cluster {
 	require.NoError(t, err)
 	_, err = set.Load(f)
 	require.NoError(t, err)
-	c.ns = address(c.port)
+	c.ns = rig.Local(c.port)
 	ns, err := namesrv.New(namesrv.Options{Config: set, Log: quiet(filepath.Join(c.dir, "namesrv.log")),
 		NewEngine: engines.ByName("epoll", slog.Default()), Listen: []string{c.ns}})
 	require.NoError(t, err)
@@ -85,8 +75,6 @@ func newCluster(t *testing.T) *cluster {
 	t.Cleanup(func() { _ = ns.Close(context.Background()) })
 	return c
 }
-
-func address(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 
 func quiet(file string) *slog.Logger {
 	f, err := os.Create(file)
@@ -111,7 +99,7 @@ type node struct {
 // node describes a broker; id 0 is the master.
 func (c *cluster) node(kind string, id int, props ...string) *node {
 	port := c.port + 10*(id+1)
-	n := &node{c: c, kind: kind, id: id, addr: address(port), dir: filepath.Join(c.dir, fmt.Sprintf("broker-%d", id)),
+	n := &node{c: c, kind: kind, id: id, addr: rig.Local(port), dir: filepath.Join(c.dir, fmt.Sprintf("broker-%d", id)),
 		props: map[string]string{"brokerId": strconv.Itoa(id), "brokerRole": "SLAVE", "brokerName": "broker-a",
 			"brokerClusterName": "DefaultCluster", "mappedFileSizeCommitLog": strconv.Itoa(fileSize),
 			"mappedFileSizeConsumeQueue": "60000", "slaveReadEnable": "true", "haHousekeepingInterval": "20000",
@@ -133,10 +121,10 @@ func (n *node) start() *node {
 	port, err := strconv.Atoi(n.props["listenPort"])
 	require.NoError(t, err)
 	if n.kind != ours {
-		require.NoError(t, os.Setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1"))
+		rig.QuickJVMs()
 		require.NoError(t, os.MkdirAll(filepath.Join(n.dir, "conf"), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(n.dir, "conf", "logback_broker.xml"), []byte(logback49), 0o644))
-		s := javaoracle.Server{Version: n.kind, CacheDir: workDir(t), Dir: n.dir, Namesrv: n.c.ns, BrokerPort: port,
+		s := javaoracle.Server{Version: n.kind, CacheDir: rig.WorkDir(t), Dir: n.dir, Namesrv: n.c.ns, BrokerPort: port,
 			Properties: n.props, HeapMiB: 256}
 		n.java, err = s.StartBroker(t.Context())
 		require.NoError(t, err)

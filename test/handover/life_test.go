@@ -4,16 +4,13 @@ package handover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +18,7 @@ import (
 
 	"skylark/client"
 	"skylark/internal/javaoracle"
+	"skylark/test/internal/rig"
 )
 
 // The brokers a life can be of.
@@ -29,11 +27,7 @@ const (
 	java53  = javaoracle.Version53
 )
 
-const (
-	readyTimeout = 60 * time.Second
-	stopTimeout  = 40 * time.Second
-	callTimeout  = 20 * time.Second
-)
+const callTimeout = 20 * time.Second
 
 // brokerProperties configure all brokers alike. The files are small, so that everything rolls; nothing is deleted by
 // age, no transaction is checked, and offsets are written soon, which shortens the test.
@@ -61,7 +55,7 @@ type directory struct {
 
 // newDirectory makes an empty one. Directories with different slots can have brokers at the same time.
 func newDirectory(t *testing.T, slot int) *directory {
-	return &directory{root: scratch(t), port: *flagPort + 10*(slot+1), props: maps.Clone(brokerProperties)}
+	return &directory{root: rig.Scratch(t, *flagKeep), port: *flagPort + 10*(slot+1), props: maps.Clone(brokerProperties)}
 }
 
 func (d *directory) store(elem ...string) string {
@@ -100,7 +94,7 @@ func (l *life) String() string { return fmt.Sprintf("life %d (%s)", l.number, l.
 func (d *directory) start(t *testing.T, kind string) *life {
 	t.Helper()
 	d.lives++
-	l := &life{dir: d, kind: kind, number: d.lives, addr: address(d.port), ctx: context.Background()}
+	l := &life{dir: d, kind: kind, number: d.lives, addr: rig.Local(d.port), ctx: context.Background()}
 	if l.java() {
 		l.startJava(t)
 	} else {
@@ -121,7 +115,7 @@ func (l *life) startJava(t *testing.T) {
 	require.NoError(t, os.WriteFile(logback, []byte(logback49), 0o644))
 	javaStarts <- struct{}{}
 	defer func() { <-javaStarts }()
-	s := javaoracle.Server{Version: l.kind, CacheDir: workDir(t), Dir: l.dir.root, Namesrv: namesrvAddr(),
+	s := javaoracle.Server{Version: l.kind, CacheDir: rig.WorkDir(t), Dir: l.dir.root, Namesrv: namesrvAddr(),
 		BrokerPort: l.dir.port, Properties: l.dir.props, HeapMiB: 256}
 	p, err := s.StartBroker(t.Context())
 	require.NoError(t, err)
@@ -142,19 +136,15 @@ func (d *directory) skylarkConf(t *testing.T, port int) string {
 	if name := os.Getenv("REACTOR"); name != "" {
 		props["reactor"] = name
 	}
-	var text strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(props)) {
-		fmt.Fprintf(&text, "%s=%s\n", k, props[k])
-	}
 	conf := filepath.Join(d.root, fmt.Sprintf("skylark-%d.conf", port))
-	require.NoError(t, os.WriteFile(conf, []byte(text.String()), 0o644))
+	require.NoError(t, os.WriteFile(conf, rig.Properties(props), 0o644))
 	return conf
 }
 
 // requireInUse checks that a second broker, Skylark, refuses the directory of one that runs.
 func (d *directory) requireInUse(t *testing.T) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), skylarkBinary(t), "broker", "-c", d.skylarkConf(t, d.port+5)).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), rig.Binary(t), "broker", "-c", d.skylarkConf(t, d.port+5)).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "directory is used by another broker")
 }
@@ -162,15 +152,14 @@ func (d *directory) requireInUse(t *testing.T) {
 func (l *life) startSkylark(t *testing.T) {
 	conf := l.dir.skylarkConf(t, l.dir.port)
 	log := filepath.Join(l.dir.root, fmt.Sprintf("skylark-%d.log", l.number))
-	p := startProcess(t, log, skylarkBinary(t), "broker", "-n", namesrvAddr(), "-c", conf)
-	p.awaitPort(t, l.addr)
+	p := startProcess(t, log, l.addr, "broker", "-n", namesrvAddr(), "-c", conf)
 	l.logs = []logFile{openLog(log)}
 	l.logs[0].from = 0
 	l.end = func(kill bool) error {
 		if kill {
-			return p.kill()
+			return p.Kill()
 		}
-		return p.stop()
+		return p.Stop()
 	}
 }
 
@@ -198,65 +187,13 @@ func (l *life) kill(t *testing.T) {
 	require.NoError(t, l.finish(true), "%s: kill", l)
 }
 
-// process is a running Skylark.
-type process struct {
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
-	err  error // valid behind done
-}
-
-func startProcess(t *testing.T, log, name string, args ...string) *process {
+// startProcess starts the binary and waits until it listens on addr.
+func startProcess(t *testing.T, log, addr string, args ...string) *rig.Process {
 	t.Helper()
-	out, err := os.Create(log)
+	p, err := rig.Start(log, rig.Binary(t), args...)
 	require.NoError(t, err)
-	defer out.Close()
-	p := &process{cmd: exec.Command(name, args...), log: log, done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	require.NoError(t, p.cmd.Start())
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
+	if err := p.AwaitPort(addr); err != nil {
+		require.NoError(t, errors.Join(err, p.Kill()))
+	}
 	return p
-}
-
-// awaitPort waits until somebody listens on addr, as long as the process lives.
-func (p *process) awaitPort(t *testing.T, addr string) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(readyTimeout)
-	for {
-		if c, err := net.Dial("tcp", addr); err == nil {
-			c.Close()
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-p.done:
-			text, _ := os.ReadFile(p.log)
-			require.Fail(t, "the process ended", "%v\n%s", p.err, text)
-		case <-deadline:
-			require.Fail(t, "nobody listens", "on %s, see %s", addr, p.log)
-		}
-	}
-}
-
-func (p *process) kill() error {
-	_ = p.cmd.Process.Kill()
-	<-p.done
-	return nil
-}
-
-func (p *process) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	select {
-	case <-p.done:
-		return p.err
-	case <-time.After(stopTimeout):
-		return fmt.Errorf("no end on SIGTERM, see %s: %w", p.log, p.kill())
-	}
 }

@@ -279,8 +279,7 @@ func (c *popClient) awaitOffsets() {
 	c.r.t.Helper()
 	revive := codec.ReviveTopic(c.r.d.props["brokerClusterName"])
 	retry := codec.PopRetryTopicV1(topicPop, groupPop)
-	c.until(30*time.Second, "offsets on the disk", func() bool {
-		<-time.After(100 * time.Millisecond)
+	require.True(c.r.t, poll(30*time.Second, func() bool {
 		var file body.ConsumerOffsetSerializeWrapper
 		c.r.decodeConfig("consumerOffset.json", &file)
 		same := func(group, topic string, id int32) bool {
@@ -294,7 +293,7 @@ func (c *popClient) awaitOffsets() {
 			}
 		}
 		return same(groupPop, topicPop, 0) && same(groupPop, retry, 0) && same(groupFifo, topicFifo, 0) && c.orderWritten()
-	})
+	}), "%s: offsets on the disk", c.l)
 }
 
 // orderWritten tells that the orderly pop of this life is on the disk, with its two acks.

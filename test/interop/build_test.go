@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"skylark/test/internal/rig"
 )
 
 // work is the directory for builds, logs and data.
@@ -36,9 +38,7 @@ func (w *work) nextRun() string {
 func newWork(t *testing.T) *work {
 	here, err := os.Getwd()
 	require.NoError(t, err)
-	dir, err := filepath.Abs(envOr("INTEROP_WORK", filepath.Join(here, ".work")))
-	require.NoError(t, err)
-	w := &work{dir: dir, here: here, runID: strconv.FormatInt(time.Now().Unix(), 36)}
+	w := &work{dir: rig.WorkDir(t), here: here, runID: strconv.FormatInt(time.Now().Unix(), 36)}
 	for _, d := range []string{"tmp", "log", "home"} {
 		require.NoError(t, os.MkdirAll(w.sub(d), 0o755))
 	}

@@ -4,6 +4,7 @@ package interop
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -23,22 +24,15 @@ import (
 
 var (
 	flagNamesrv = flag.String("namesrv", os.Getenv("NAMESRV"), "name server of a running system")
-	flagTarget  = flag.String("target", envOr("INTEROP_TARGET", "skylark"), "skylark or java")
+	flagTarget  = flag.String("target", cmp.Or(os.Getenv("INTEROP_TARGET"), "skylark"), "skylark or java")
 	flagClients = flag.String("clients", os.Getenv("INTEROP_CLIENTS"), "clients, with commas between")
 	flagOnly    = flag.String("only", os.Getenv("INTEROP_ONLY"), "regular expression of scenarios")
-	flagSet     = flag.String("set", envOr("INTEROP_SET", "core"), "short, core or all")
+	flagSet     = flag.String("set", cmp.Or(os.Getenv("INTEROP_SET"), "core"), "short, core or all")
 	flagLanes   = flag.Int("lanes", 5, "scenarios of a client that run at a time")
 	flagPort    = flag.Int("port", 0, "name server port of a started system, the broker's is 11 above; 0: free ones")
 	flagRetries = flag.Int("retries", 0, "further runs of scenarios that failed")
 	flagLimit   = flag.Duration("limit", 15*time.Minute, "time for one client")
 )
-
-func envOr(name, otherwise string) string {
-	if v := os.Getenv(name); v != "" {
-		return v
-	}
-	return otherwise
-}
 
 // TestInterop runs every chosen client, one after the other, against one system.
 func TestInterop(t *testing.T) {

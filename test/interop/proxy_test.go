@@ -14,6 +14,7 @@ import (
 	remoting "skylark/client"
 	"skylark/codec"
 	"skylark/codec/body"
+	"skylark/internal/freeport"
 	"skylark/internal/javaoracle"
 )
 
@@ -24,14 +25,16 @@ var grpcClient = client{name: "java-grpc", version: "5.0.8", mainClass: "interop
 // TestProxy runs the Java client of the gRPC protocol through Apache's own proxy, which speaks POP to the broker.
 func TestProxy(t *testing.T) {
 	if testing.Short() || *flagClients != "" && *flagClients != "java-grpc" {
-		t.Skip("not asked for")
+		t.Skip("-short, or -clients without java-grpc: the proxy is not asked for")
 	}
 	w := newWork(t)
 	program := w.build(t, grpcClient)
 	sys := startSystem(t, w)
 	prefix := "G" + w.runID
 	prepareProxy(t, sys, prefix)
-	grpcPort, remotingPort := freePort(t), freePort(t)
+	grpcPort, err := freeport.Find(1)
+	require.NoError(t, err)
+	remotingPort := grpcPort + 1
 	p, err := javaoracle.Server{CacheDir: w.dir, Dir: t.TempDir(), Namesrv: sys.namesrv}.StartProxy(t.Context(), sys.cluster,
 		grpcPort, remotingPort)
 	require.NoError(t, err)
@@ -83,11 +86,4 @@ func requireDead(t *testing.T, sys *system, group string) {
 	end, err := c.MaxOffset(context.Background(), sys.broker, codec.DLQTopic(group), 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, end, "dead letters of %s", group)
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

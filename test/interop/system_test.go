@@ -5,31 +5,27 @@ package interop
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"skylark/internal/freeport"
 	"skylark/internal/javaoracle"
+	"skylark/test/internal/rig"
 )
 
 // brokerAbove is how far a broker's port is above the name server's.
 const brokerAbove = 11
 
-const (
-	readyTimeout = 60 * time.Second
-	stopTimeout  = 40 * time.Second
-)
+const readyTimeout = 60 * time.Second
 
 // system is what the clients talk to.
 type system struct {
@@ -92,36 +88,14 @@ func ports(t *testing.T) (ns, broker int) {
 	if *flagPort != 0 {
 		return *flagPort, *flagPort + brokerAbove
 	}
-	const tries = 50
-	for range tries {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		ns = l.Addr().(*net.TCPAddr).Port
-		broker = ns + brokerAbove
-		// The broker listens two below for clients of old, and one above for replication.
-		ok := broker+1 < 1<<16 && isFree(broker-2) && isFree(broker) && isFree(broker+1)
-		require.NoError(t, l.Close())
-		if ok {
-			return ns, broker
-		}
-	}
-	require.Fail(t, "no free ports", "%d tries", tries)
-	return 0, 0
-}
-
-func isFree(port int) bool {
-	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-	return err == nil && l.Close() == nil
+	// The broker listens two below for clients of old, and one above for replication.
+	ns, err := freeport.Find(brokerAbove-2, brokerAbove, brokerAbove+1)
+	require.NoError(t, err)
+	return ns, ns + brokerAbove
 }
 
 // startSkylark starts one and returns its broker's name.
 func startSkylark(t *testing.T, w *work, sys *system) string {
-	bin := envOr("SKYLARK", filepath.Join(w.here, "../../bin/skylark"))
-	if _, err := os.Stat(bin); err != nil {
-		require.Empty(t, os.Getenv("SKYLARK"), "SKYLARK names no file: %v", err)
-		bin = w.sub("skylark")
-		w.execute(t, filepath.Join(w.here, "../.."), "go", "build", "-o", bin, "./cmd/skylark")
-	}
 	dir := t.TempDir()
 	conf, nsConf := filepath.Join(dir, "broker.conf"), filepath.Join(dir, "namesrv.conf")
 	nsPort, brokerPort := ports(t)
@@ -132,51 +106,23 @@ func startSkylark(t *testing.T, w *work, sys *system) string {
 	}
 	require.NoError(t, os.WriteFile(conf, []byte(text), 0o644))
 	require.NoError(t, os.WriteFile(nsConf, []byte("orderMessageEnable=true\n"), 0o644))
-	sys.namesrv = "127.0.0.1:" + strconv.Itoa(nsPort)
+	sys.namesrv = rig.Local(nsPort)
 	sys.log = filepath.Join(w.sub("log"), "skylark.log")
-	out, err := os.Create(sys.log)
-	require.NoError(t, err)
-	defer out.Close()
-	cmd := exec.Command(bin, "standalone", "--data", filepath.Join(dir, "data"), "-c", conf,
+	require.NoError(t, os.RemoveAll(sys.log))
+	p, err := rig.Start(sys.log, rig.Binary(t), "standalone", "--data", filepath.Join(dir, "data"), "-c", conf,
 		"--namesrv-conf", nsConf, "--namesrv-port", strconv.Itoa(nsPort))
-	cmd.Stdout, cmd.Stderr = out, out
-	require.NoError(t, cmd.Start())
-	ended := make(chan struct{})
-	var result error
-	go func() {
-		result = cmd.Wait()
-		close(ended)
-	}()
-	sys.done = ended
-	sys.ended = func() error {
-		select {
-		case <-ended:
-			return fmt.Errorf("skylark ended by itself: %v", result)
-		default:
-			return nil
-		}
-	}
-	stop := func() error {
-		if err := sys.ended(); err != nil {
-			return err
-		}
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			return err
-		}
-		select {
-		case <-ended:
-			return result
-		case <-time.After(stopTimeout):
-			return errors.Join(errors.New("skylark does not end on SIGTERM"), cmd.Process.Kill())
-		}
-	}
+	require.NoError(t, err)
+	sys.done, sys.ended = p.Done(), p.Ended
 	stopped := false
 	sys.stop = func() error {
 		if stopped {
 			return nil
 		}
 		stopped = true
-		return stop()
+		if err := p.Ended(); err != nil {
+			return err
+		}
+		return p.Stop()
 	}
 	t.Cleanup(func() { sys.stop() }) // when the test ends early
 	return name
@@ -192,7 +138,7 @@ func startJava(t *testing.T, w *work, sys *system) string {
 	b, err := s.StartBroker(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Stop() })
-	sys.namesrv = "127.0.0.1:" + strconv.Itoa(s.NamesrvPort)
+	sys.namesrv = rig.Local(s.NamesrvPort)
 	sys.log = filepath.Join(s.Dir, "broker.log")
 	return "broker-a"
 }
