@@ -19,7 +19,7 @@ SEEDS   ?= 2000
 OUT     ?= bench/results/latest
 SRC     := $(shell find . -name '*.go' -not -path './test/interop/.work/*' 2>/dev/null) go.mod go.sum
 
-.PHONY: build run test race fuzz sim interop interop-short failover failover-kills bench pgo lint vet-cross clean
+.PHONY: build run test race fuzz sim interop interop-short failover failover-short failover-kills bench pgo lint vet-cross clean
 
 build: bin/skylark
 
@@ -58,6 +58,11 @@ interop: bin/skylark
 failover: bin/skylark
 	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 60m -v ./test/failover \
 		-rounds $(ROUNDS) -seed $(SEED)
+
+# One fault, and the network itself; about a minute.
+failover-short: bin/skylark
+	SKYLARK='$(CURDIR)/bin/skylark' $(GO) test -tags interop -count=1 -timeout 10m -v -run 'TestNetwork|TestRounds' \
+		./test/failover -rounds 1 -seed $(SEED)
 
 # The time of failover of our brokers and controllers beside that of Java's; the table is in bin/failover-kills.md.
 failover-kills: bin/skylark
