@@ -60,7 +60,8 @@ func (b *Broker) makeHanding() {
 	c := b.cfg.broker
 	b.handing.unfit = make(chan struct{}, 1)
 	b.handing.gate = forward.New(forward.Options{Clock: b.clock, Log: b.o.Log.With("part", "forward"),
-		Client: client.New(client.Options{Dialer: b.o.Dialer, Log: b.log}), Serves: b.serves,
+		Client: client.New(client.Options{Dialer: b.o.Dialer, LinkTimeout: client.ServerLinkTimeout, Log: b.log}),
+		Serves: b.serves,
 		Master: func() bool { return !b.isSlave() }, Serve: b.server.Serve, Begun: b.inflight.add, Done: b.inflight.done})
 	b.handing.service = handover.New(handover.Options{Clock: b.clock, Log: b.o.Log.With("part", "handover"),
 		Client: b.registrar.client, Gate: b.handing.gate, Cluster: c.BrokerClusterName, BrokerName: c.BrokerName,

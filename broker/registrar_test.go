@@ -23,6 +23,7 @@ type fakeNamesrv struct {
 	t      *testing.T
 	mu     sync.Mutex
 	down   map[string]bool // addresses that refuse connections
+	mute   bool            // nothing is answered
 	served []*codec.Command
 	order  map[string]string
 	route  *body.TopicRouteData
@@ -54,6 +55,9 @@ func (n *fakeNamesrv) serve(_ *client.Conn, req *codec.Command) *codec.Command {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.served = append(n.served, req.Clone())
+	if n.mute {
+		return nil
+	}
 	answer := codec.NewResponse(req, codec.RespSuccess, "")
 	var v any
 	switch req.Code {
@@ -132,10 +136,11 @@ func TestRegistration(t *testing.T) {
 		require.Equal(t, 1, strings.Count(b.log.String(), "not registered"), "said once")
 		b.createTopic("P", 4, 6)
 		require.NotNil(t, b.topics.Get("P"), "nobody waits for a name server that is down")
-		ns.set(func() { ns.down["ns1:9876"] = false })
-		time.Sleep(time.Minute)
-		require.Contains(t, b.log.String(), "registered again")
 		ns.take()
+		ns.set(func() { ns.down["ns1:9876"] = false })
+		time.Sleep(1500 * time.Millisecond)
+		require.Contains(t, b.log.String(), "registered again")
+		require.Contains(t, registered(t, ns.take()[0]), "P", "told everything, before the next round")
 		b.stop()
 		got = ns.take()
 		require.Len(t, got, 2)
@@ -144,6 +149,25 @@ func TestRegistration(t *testing.T) {
 			require.Equal(t, []string{"broker-a", b.AdvertisedAddr(), "DefaultCluster", "0"},
 				[]string{req.Get("brokerName"), req.Get("brokerAddr"), req.Get("clusterName"), req.Get("brokerId")})
 		}
+	})
+}
+
+// A name server that says nothing any more is dialed anew, and told everything when it answers again.
+func TestRegistrationAfterSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := newNamesrv(t)
+		b := start(t, setup{fs: vfs.NewMem(), virtual: true, namesrv: ns, conf: "namesrvAddr=ns1:9876\n" +
+			"serverChannelMaxIdleTimeSeconds=1000000\n"})
+		synctest.Wait()
+		ns.set(func() { ns.mute = true })
+		b.createTopic("P", 4, 6)
+		time.Sleep(time.Minute)
+		ns.take()
+		ns.set(func() { ns.mute = false })
+		time.Sleep(26 * time.Second) // registerBrokerTimeoutMills, of the one that waits, and the pause
+		require.Contains(t, b.log.String(), "registered again")
+		require.Contains(t, registered(t, ns.take()[0]), "P")
+		ns.set(func() { require.Greater(t, len(ns.conns), 1) })
 	})
 }
 
