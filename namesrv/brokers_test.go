@@ -35,7 +35,7 @@ func TestRegistrationsOfRealBrokers(t *testing.T) {
 			require.Len(t, listOf(t, call(t, cl, all)), topics)
 			require.EqualValues(t, 1024, routeOf(t, cl, codec.BenchmarkTopic).QueueDatas[0].ReadQueueNums)
 			require.Zero(t, replay(t, broker, register).Code, "again, as every 30 s")
-			require.Equal(t, 1, r.log.count("topics registered"), "nothing has changed")
+			require.Equal(t, 1, r.log.Count("topics registered"), "nothing has changed")
 			require.Zero(t, replay(t, broker, capturedFrame(t, "unregister-"+release)).Code)
 			require.Nil(t, routeOf(t, cl, codec.AutoCreateTopicKey))
 			require.Empty(t, clusters(t, cl))

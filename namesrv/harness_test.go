@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/config"
+	"skylark/internal/testlog"
 	"skylark/internal/vfs"
 	"skylark/reactor"
 	"skylark/reactor/mem"
@@ -30,36 +30,7 @@ type rig struct {
 	net *mem.Network
 	fs  vfs.FS
 	set *config.Set
-	log *logLines
-}
-
-// logLines keeps what is logged.
-type logLines struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, strings.TrimSpace(string(p)))
-	return len(p), nil
-}
-
-// count tells how many lines contain all the words.
-func (l *logLines) count(words ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-next:
-	for _, line := range l.lines {
-		for _, w := range words {
-			if !strings.Contains(line, w) {
-				continue next
-			}
-		}
-		n++
-	}
-	return n
+	log *testlog.Text
 }
 
 type memDialer struct{ net *mem.Network }
@@ -83,7 +54,7 @@ func loadSet(t *testing.T, properties string) *config.Set {
 // newRig starts a name server with these properties, on fs if it is not nil.
 func newRig(t *testing.T, fs vfs.FS, properties string) *rig {
 	t.Helper()
-	r := &rig{t: t, net: mem.NewNetwork(), fs: fs, set: loadSet(t, properties), log: &logLines{}}
+	r := &rig{t: t, net: mem.NewNetwork(), fs: fs, set: loadSet(t, properties), log: &testlog.Text{}}
 	if fs == nil {
 		r.fs = vfs.NewMem()
 	}

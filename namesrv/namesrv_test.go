@@ -18,6 +18,7 @@ import (
 	"skylark/codec"
 	"skylark/codec/body"
 	"skylark/internal/persist"
+	"skylark/internal/testlog"
 	"skylark/internal/vfs"
 	"skylark/internal/vfs/errorfs"
 	"skylark/reactor"
@@ -518,7 +519,7 @@ func TestNotificationOfDeadBrokers(t *testing.T) {
 		require.NoError(t, master.Close())
 		require.Equal(t, "1", (<-alive.got).Get("minBrokerId"))
 		synctest.Wait()
-		require.Equal(t, 19, r.log.count("not told of the new smallest broker id"))
+		require.Equal(t, 19, r.log.Count("not told of the new smallest broker id"))
 	})
 }
 
@@ -775,7 +776,7 @@ func TestNotifyServiceKeepsTheLastChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := mem.NewNetwork()
 		target := listenAs(t, n, "10.0.0.9:1")
-		log := &logLines{}
+		log := &testlog.Text{}
 		gate := make(chan struct{})
 		s := NewNotifyService(client.New(client.Options{Dialer: gatedDialer{memDialer{n}, gate}}),
 			slog.New(slog.NewTextHandler(log, nil)))
@@ -796,7 +797,7 @@ func TestNotifyServiceKeepsTheLastChange(t *testing.T) {
 		}
 		s.Submit([]MinBrokerIDChange{many})
 		synctest.Wait()
-		require.Equal(t, 10, log.count(errTooManyNotifications.Error()))
+		require.Equal(t, 10, log.Count(errTooManyNotifications.Error()))
 	})
 }
 

@@ -256,7 +256,7 @@ func TestOneNameInTwoClusters(t *testing.T) {
 		require.Equal(t, "C1/broker-a"+fmt.Sprint(map[int64]string{0: c1.addr}), clusters(t, cl))
 		require.Nil(t, routeOf(t, cl, "T2"))
 	}
-	require.Equal(t, 1, r.log.count(c1.addr, c2.addr), "the conflict is logged once, with both addresses")
+	require.Equal(t, 1, r.log.Count(c1.addr, c2.addr), "the conflict is logged once, with both addresses")
 	require.Equal(t, []string{"T1", "TBW102"}, listOf(t, call(t, cl, request(codec.ReqGetTopicsByCluster,
 		&codec.GetTopicsByClusterRequestHeader{Cluster: "C1"}))))
 	require.Empty(t, listOf(t, call(t, cl, request(codec.ReqGetTopicsByCluster,

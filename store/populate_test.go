@@ -1,14 +1,13 @@
 package store
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"skylark/internal/testlog"
 	"skylark/internal/vfs"
 	"skylark/internal/vfs/errorfs"
 )
@@ -68,29 +67,11 @@ func TestWriterPageFaultsAreCounted(t *testing.T) {
 	tl.stop(t)
 }
 
-// lockedBuffer is a log that several goroutines write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), text)
-}
-
 // TestWarmFiles: files are warmed ahead; a refused lock is said once.
 func TestWarmFiles(t *testing.T) {
 	f := func(flush FlushDiskType, rule string, refused int) {
 		t.Helper()
-		log := &lockedBuffer{}
+		log := &testlog.Text{}
 		o := testOptions(errorfs.Wrap(vfs.NewMem(), errorfs.MustParse(rule)), "/store")
 		o.FlushDiskType, o.WarmMapedFileEnable, o.FlushLeastPagesWhenWarmMapedFile = flush, true, 2
 		o.Log = slog.New(slog.NewTextHandler(log, nil))
@@ -98,9 +79,9 @@ func TestWarmFiles(t *testing.T) {
 		for range 6 {
 			mustPut(t, s, testMessage("T", 0, strings.Repeat("x", 7000)))
 		}
-		require.Eventually(t, func() bool { return log.count("commit log file warmed") >= 3 }, testWait, testTick)
+		require.Eventually(t, func() bool { return log.Count("commit log file warmed") >= 3 }, testWait, testTick)
 		closeStore(t, s)
-		require.Equal(t, refused, log.count("not locked in memory"))
+		require.Equal(t, refused, log.Count("not locked in memory"))
 	}
 	for _, flush := range []FlushDiskType{AsyncFlush, SyncFlush} {
 		f(flush, `(lock "nothing" err EIO)`, 0)

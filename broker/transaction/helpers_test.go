@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"skylark/broker/offset"
 	"skylark/codec"
 	"skylark/internal/clock"
+	"skylark/internal/testlog"
 	"skylark/internal/vfs"
 	"skylark/reactor"
 	"skylark/store"
@@ -37,7 +37,7 @@ type system struct {
 	set     setup
 	store   *store.MessageStore
 	offsets *offset.Manager
-	log     logText
+	log     testlog.Text
 	stopped bool
 
 	mu        sync.Mutex
@@ -62,23 +62,6 @@ type fakeConn struct {
 }
 
 func (c *fakeConn) PendingBytes() int { return int(c.pending.Load()) }
-
-type logText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 type setup struct {
 	fs       *vfs.MemFS

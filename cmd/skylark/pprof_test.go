@@ -1,40 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"log/slog"
 	"net/http"
 	"regexp"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"skylark/internal/testlog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 func TestPprof(t *testing.T) {
-	var out lines
+	var out testlog.Text
 	stop, err := startPprof("127.0.0.1:0", slog.New(slog.NewTextHandler(&out, nil)))
 	require.NoError(t, err)
 	url := regexp.MustCompile(`http://[^ ]+/debug/pprof/`).FindString(out.String())

@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"skylark/internal/testlog"
 )
 
 // What startProcess sets and says.
 func TestStartProcess(t *testing.T) {
 	t.Setenv("GOGC", "100") // leaves the collector of the test alone
 	t.Setenv("GOMEMLIMIT", "off")
-	var out lines
+	var out testlog.Text
 	f := newFlags("broker")
 	end, err := f.startProcess(slog.New(slog.NewTextHandler(&out, nil)), 0)
 	require.NoError(t, err)

@@ -1,13 +1,11 @@
 package latency
 
 import (
-	"bytes"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"skylark/internal/clock"
+	"skylark/internal/testlog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -268,25 +267,6 @@ func TestWallTime(t *testing.T) {
 	})
 }
 
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.buf.Reset()
-	return l.buf.String()
-}
-
 // slow is one slow request.
 func slow(r *Recorder, topic string) {
 	var s Span
@@ -301,7 +281,7 @@ func slow(r *Recorder, topic string) {
 
 func TestSlowRequestService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out lines
+		var out testlog.Text
 		r := NewRecorder(clock.System, 200*time.Millisecond)
 		s := NewSlowRequestService(r, slog.New(slog.NewTextHandler(&out, nil)), Context{
 			Line:   func() []slog.Attr { return []slog.Attr{slog.String("pressure", "cpu=96%")} },
@@ -311,7 +291,7 @@ func TestSlowRequestService(t *testing.T) {
 			slow(r, "T")
 			synctest.Wait()
 		}
-		text := out.take()
+		text := out.Take()
 		require.Equal(t, maxSlowLines, strings.Count(text, "slow request"))
 		require.Contains(t, text, `msg="slow request" remote=10.0.0.7:4711 code=310 class=send topic=T queueId=2 `+
 			`total=300ms stages="append=300ms" requests=1 queueDepth=0 notLogged=0 pressure="cpu=96%"`)
@@ -325,18 +305,18 @@ func TestSlowRequestService(t *testing.T) {
 		time.Sleep(slowWindow)
 		slow(r, "T2")
 		synctest.Wait()
-		text = out.take()
+		text = out.Take()
 		require.Contains(t, text, "topic=T2")
 		require.Contains(t, text, "notLogged=2")
 
 		time.Sleep(ReportInterval)
 		synctest.Wait()
-		text = out.take()
+		text = out.Take()
 		require.Contains(t, text, `level=INFO msg="latency of the last minute" sendSlow=13`)
 		require.Contains(t, text, "gcPauseMax=90µs")
 		time.Sleep(ReportInterval)
 		synctest.Wait()
-		require.Empty(t, out.take(), "nothing slow, nothing said")
+		require.Empty(t, out.Take(), "nothing slow, nothing said")
 		require.Zero(t, s.Recent().Total[Send].Count())
 		s.Close()
 	})
@@ -345,7 +325,7 @@ func TestSlowRequestService(t *testing.T) {
 // Whoever is slow never waits for the log.
 func TestManySlowOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out lines
+		var out testlog.Text
 		r := NewRecorder(clock.System, 200*time.Millisecond)
 		for range maxQueuedSlow + 5 {
 			slow(r, "T")
@@ -354,6 +334,6 @@ func TestManySlowOnes(t *testing.T) {
 		s := NewSlowRequestService(r, slog.New(slog.NewTextHandler(&out, nil)), Context{})
 		s.Start()
 		s.Close()
-		require.Equal(t, maxSlowLines, strings.Count(out.take(), "slow request"))
+		require.Equal(t, maxSlowLines, strings.Count(out.Take(), "slow request"))
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"skylark/codec"
 	"skylark/internal/clock"
+	"skylark/internal/testlog"
 	"skylark/internal/vfs"
 	"skylark/store"
 )
@@ -28,26 +27,9 @@ type system struct {
 	t       *testing.T
 	fs      vfs.FS
 	store   *store.MessageStore
-	log     *logText
+	log     *testlog.Text
 	sent    []Delivery // by the service's goroutine; read it after synctest.Wait
 	stopped bool
-}
-
-type logText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 type setup struct {
@@ -88,7 +70,7 @@ func open(t *testing.T, o setup) *system {
 // prepare opens everything but does not load or start the service.
 func prepare(t *testing.T, o setup) *system {
 	t.Helper()
-	s := &system{t: t, fs: o.fs, log: &logText{}}
+	s := &system{t: t, fs: o.fs, log: &testlog.Text{}}
 	so := store.DefaultOptions("/data")
 	so.FS, so.FlushDiskType = o.fs, o.flush
 	so.MappedFileSizeCommitLog, so.MappedFileSizeConsumeQueue = 64<<10, 2000

@@ -19,6 +19,7 @@ import (
 
 	"skylark/codec"
 	"skylark/internal/clock"
+	"skylark/internal/testlog"
 	"skylark/internal/vfs"
 	"skylark/store"
 )
@@ -59,7 +60,7 @@ func TestTakesOverJava(t *testing.T) {
 		fs := vfs.NewMem()
 		at := unpackJava(t, fs)
 		time.Sleep(time.Until(at))
-		s := &system{t: t, fs: fs, log: &logText{}}
+		s := &system{t: t, fs: fs, log: &testlog.Text{}}
 		so := store.DefaultOptions("/data")
 		so.FS, so.MappedFileSizeCommitLog, so.MappedFileSizeConsumeQueue = fs, 1<<20, 6000
 		so.MaxHashSlotNum, so.MaxIndexNum = 100, 400
