@@ -27,12 +27,7 @@ func TestOursWithJavaController(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, java.Kill()) })
 	s.controllers[address(1)] = &rig.Process{} // the others of controllerAddr are down
 	require.Eventually(t, func() bool { return s.leader() != "" }, readyTimeout, 100*time.Millisecond, "it leads")
-	s.startOurs(1, 20)
-	s.await("the first broker is master", 1, 1)
-	s.startOurs(2, 40)
-	s.await("the second one follows", 1, 1, 2)
-	s.createTopic()
-	s.send(1, 20)
+	s.startPair(s.startOurs, s.startOurs)
 
 	t.Log("the master is killed")
 	killed := time.Now()
@@ -60,16 +55,8 @@ func TestOursWithJavaController(t *testing.T) {
 func TestMoveLive(t *testing.T) {
 	s := newSite(t)
 	s.namesrv("")
-	for i := range 3 {
-		s.startController(i)
-	}
-	require.Eventually(t, func() bool { return s.leader() != "" }, readyTimeout, 50*time.Millisecond, "a leader")
-	s.startBroker(1, 20)
-	s.await("the first Java broker is master", 1, 1)
-	s.startBroker(2, 40)
-	s.await("the second one follows", 1, 1, 2)
-	s.createTopic()
-	s.send(1, 20)
+	s.startControllers()
+	s.startPair(s.startBroker, s.startBroker)
 
 	move := func(id, other int64, start func(id int64, port int)) {
 		t.Helper()
@@ -98,16 +85,8 @@ func TestMoveLive(t *testing.T) {
 func TestFailoverTimes(t *testing.T) {
 	s := newSite(t)
 	s.namesrv("")
-	for i := range 3 {
-		s.startController(i)
-	}
-	require.Eventually(t, func() bool { return s.leader() != "" }, readyTimeout, 50*time.Millisecond, "a leader")
-	s.startOurs(1, 20)
-	s.await("the first broker is master", 1, 1)
-	s.startOurs(2, 40)
-	s.await("the second one follows", 1, 1, 2)
-	s.createTopic()
-	s.send(1, 20)
+	s.startControllers()
+	s.startPair(s.startOurs, s.startOurs)
 	for round := range 6 {
 		master, other := int64(1+round%2), int64(2-round%2)
 		killed := time.Now()

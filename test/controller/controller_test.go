@@ -56,6 +56,27 @@ func (s *site) startController(i int) {
 	s.controllers[address(1+i)] = startSkylark(s.t, s.dir, "controller", fmt.Sprint("controller", i), conf)
 }
 
+// startControllers starts three, and waits until one leads.
+func (s *site) startControllers() {
+	s.t.Helper()
+	for i := range 3 {
+		s.startController(i)
+	}
+	require.Eventually(s.t, func() bool { return s.leader() != "" }, readyTimeout, 50*time.Millisecond, "a leader")
+}
+
+// startPair starts two brokers: 1, which is master, and 2, which follows it. The topic has messages then.
+func (s *site) startPair(first, second func(id int64, port int)) *body.ReplicasInfo {
+	s.t.Helper()
+	first(1, 20)
+	s.await("the first broker is master", 1, 1)
+	second(2, 40)
+	info := s.await("the second one follows", 1, 1, 2)
+	s.createTopic()
+	s.send(1, 20)
+	return info
+}
+
 // leader is the address of the controller that leads; any of them knows.
 func (s *site) leader() string {
 	for addr := range s.controllers {
@@ -207,17 +228,9 @@ func (s *site) startBroker(id int64, port int) {
 func TestJavaPair(t *testing.T) {
 	s := newSite(t)
 	s.namesrv("")
-	for i := range 3 {
-		s.startController(i)
-	}
-	require.Eventually(t, func() bool { return s.leader() != "" }, readyTimeout, 50*time.Millisecond, "a leader")
-	s.startBroker(1, 20)
-	s.await("the first broker is master", 1, 1)
-	s.startBroker(2, 40)
-	info := s.await("both are in sync", 1, 1, 2)
+	s.startControllers()
+	info := s.startPair(s.startBroker, s.startBroker)
 	require.EqualValues(t, 1, *info.MasterEpoch)
-	s.createTopic()
-	s.send(1, 20)
 
 	t.Log("the master is killed")
 	killed := time.Now()

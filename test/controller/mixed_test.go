@@ -4,7 +4,6 @@ package controller
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,11 +25,7 @@ func (s *site) startOurs(id int64, port int) {
 	conf := fmt.Sprintf("brokerClusterName=DefaultCluster\nbrokerIP1=127.0.0.1\nbrokerIP2=127.0.0.1\nbindAddress=127.0.0.1\n"+
 		"listenPort=%d\nnamesrvAddr=%s\nstorePathRootDir=%s/store\nstorePathCommitLog=%[3]s/store/commitlog\n", *flagPort+port,
 		address(0), b.dir)
-	properties := brokerProperties(group)
-	for _, k := range slices.Sorted(maps.Keys(properties)) {
-		conf += k + "=" + properties[k] + "\n"
-	}
-	b.p = startSkylark(s.t, b.dir, "broker", "broker", conf)
+	b.p = startSkylark(s.t, b.dir, "broker", "broker", conf+string(rig.Properties(brokerProperties(group))))
 	s.brokers[id] = b
 }
 
@@ -121,16 +116,8 @@ func (s *site) equalLogs() {
 func TestMixedPair(t *testing.T) {
 	s := newSite(t)
 	s.namesrv("")
-	for i := range 3 {
-		s.startController(i)
-	}
-	require.Eventually(t, func() bool { return s.leader() != "" }, readyTimeout, 50*time.Millisecond, "a leader")
-	s.startBroker(1, 20)
-	s.await("Java's broker is master", 1, 1)
-	s.startOurs(2, 40)
-	s.await("ours follows it", 1, 1, 2)
-	s.createTopic()
-	s.send(1, 20)
+	s.startControllers()
+	s.startPair(s.startBroker, s.startOurs)
 
 	t.Log("the Java master is killed, with messages that nobody else has")
 	s.unconfirmed(1, 2)

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -159,12 +158,6 @@ func (n *node) stop() {
 		return
 	}
 	require.NoError(t, n.sky.Close(context.Background()))
-}
-
-func (n *node) haAddr() string {
-	host, port, _ := net.SplitHostPort(n.addr)
-	p, _ := strconv.Atoi(port)
-	return net.JoinHostPort(host, strconv.Itoa(p+1))
 }
 
 // do calls the broker; an answer other than SUCCESS is an error.
