@@ -202,8 +202,8 @@ func (r *Result) markdownSuite(p func(string, ...any)) {
 	for _, t := range r.Targets {
 		p("| %s | %s | %s | %s | %s |\n", t.Name, t.Addr, t.Version, t.Flush, strings.Join(t.Settings, " "))
 	}
-	p("\n## Workloads\n\nMedians of %d rounds at scale %g, targets in turns. The load generator shares the machine:\n",
-		r.Rounds, r.Scale)
+	p("\n## Workloads\n\nMedians of %s at scale %g, targets in turns. The load generator shares the machine:\n",
+		plural(r.Rounds, "round"), r.Scale)
 	p("compare within a row, and trust the CPU time first.")
 	names := r.names()
 	if len(names) > 1 {
