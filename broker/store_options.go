@@ -71,6 +71,7 @@ func (b *Broker) storeOptions(levels schedule.Levels) store.Options {
 		CommitIntervalCommitLog:          millis(c.CommitIntervalCommitLog),
 		CommitCommitLogLeastPages:        c.CommitCommitLogLeastPages,
 		CommitCommitLogThoroughInterval:  millis(c.CommitCommitLogThoroughInterval),
+		ConfirmedOnly:                    b.cfg.broker.EnableControllerMode,
 		DelayTagsCode:                    levels.DueMillis,
 		FS:                               b.o.FS, Clock: b.clock, Log: b.o.Log.With("part", "store"),
 		Listener: store.Listener{

@@ -32,7 +32,7 @@ const (
 //	8       logicsMsgTimestamp   last record whose ConsumeQueue entry is flushed
 //	16      indexMsgTimestamp    last record of the last full IndexFile that is flushed
 //	24      masterFlushedOffset
-//	32      confirmPhyOffset
+//	32      confirmPhyOffset     up to where consumers were shown the log (Options.ConfirmedOnly), else the last record
 //	40…     zeros up to 4096
 //
 // Java moves logicsMsgTimestamp with every entry and writes it every second, flushed or not; ours moves when the queues
@@ -50,6 +50,8 @@ type storeCheckpoint struct {
 	indexMsgTimestamp   atomic.Int64
 	masterFlushedOffset atomic.Int64
 	confirmPhyOffset    atomic.Int64
+	// shown is what confirmPhyOffset is at any time, nil where it does not move. Set before the services start.
+	shown func() PhyOffset
 
 	mu      sync.Mutex
 	written [5]int64 // what the file holds
@@ -117,6 +119,9 @@ func (c *storeCheckpoint) minTimestampIndex() int64 {
 func (c *storeCheckpoint) values() (v [5]int64) {
 	for i, field := range c.fields() {
 		v[i] = field.Load()
+	}
+	if c.shown != nil {
+		v[4] = int64(c.shown())
 	}
 	return v
 }

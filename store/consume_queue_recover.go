@@ -393,8 +393,8 @@ func (t *consumeQueueTable) dispatch(d *dispatchRecord) error {
 // rebuild ends recovery: the log is whole from its start to its end. Queues that lack entries get them by a walk over the
 // log from the first one that is missing; the least offset and the next one of every queue are set. clean tells that the
 // last stop was one: then a queue that ends before its mark lost a file, unless another broker used this directory since,
-// which may have deleted the topic.
-func (t *consumeQueueTable) rebuild(clean bool) error {
+// which may have deleted the topic. What lies behind shown gets its entries later.
+func (t *consumeQueueTable) rebuild(clean bool, shown PhyOffset) error {
 	t.writeMu.Lock()
 	defer t.writeMu.Unlock()
 	marks := t.loaded.queues
@@ -415,7 +415,7 @@ func (t *consumeQueueTable) rebuild(clean bool) error {
 			return err
 		}
 	}
-	if err := t.rebuildDamaged(); err != nil {
+	if err := t.rebuildDamaged(shown); err != nil {
 		return err
 	}
 	for k, mark := range marks {
@@ -489,9 +489,9 @@ func (t *consumeQueueTable) finishRecovery() error {
 // broker: losses that left no trace are found then, too. It takes a second or two, once.
 const verifyLogBytes = 1 << 30
 
-func (t *consumeQueueTable) rebuildDamaged() error {
+func (t *consumeQueueTable) rebuildDamaged(end PhyOffset) error {
 	t.recovering = false
-	from, damaged := t.cl.maxOffset(), 0
+	from, damaged := end, 0
 	verify := !t.loaded.present && from-t.cl.minOffset() <= verifyLogBytes
 	if verify {
 		from = t.cl.minOffset()
@@ -506,13 +506,13 @@ func (t *consumeQueueTable) rebuildDamaged() error {
 		return nil
 	}
 	if damaged > 0 {
-		t.log.Warn("rebuilding queues from the log", "queues", damaged, "phyOffset", from, "end", t.cl.maxOffset())
+		t.log.Warn("rebuilding queues from the log", "queues", damaged, "phyOffset", from, "end", end)
 	}
 	w := logWalker{cl: t.cl, o: t.o, at: from, written: t.cl.maxOffset()}
 	defer w.release()
 	var d dispatchRecord
 	for {
-		ok, err := w.next(t.cl.maxOffset(), &d)
+		ok, err := w.next(end, &d)
 		switch {
 		case err != nil:
 			t.log.Error("damaged record while rebuilding queues", "err", err)

@@ -111,22 +111,9 @@ func (t *consumeQueueTable) lightQueue(name string) (*consumeQueue, error) {
 // and has written the entry of the record's own queue. Without mayWait it may end with errWouldWait half-way; to be called
 // again does no harm. arrivals, unless nil, gets one for each entry.
 func (t *consumeQueueTable) putLight(d *dispatchRecord, mayWait bool, arrivals *[]Arrival) error {
-	names := propertyValue(d.properties, multiDispatchPattern)
-	if names == nil || !dispatchesLight(d.topic) {
-		return nil
-	}
-	offsets := propertyValue(d.properties, multiQueueOffsetPattern)
-	if offsets == nil {
-		return nil
-	}
-	for more := true; more; {
-		var name, offset []byte
-		name, names, more = bytes.Cut(names, lmqSeparator)
-		offset, offsets, _ = bytes.Cut(offsets, lmqSeparator)
-		q, err := strconv.ParseInt(string(offset), 10, 64)
-		if err != nil || !bytes.HasPrefix(name, lightPrefix) || !isTopicDirName(string(name)) {
-			continue
-		}
+	l := d.lightEntries()
+	for l.next() {
+		name, q := l.name, l.offset
 		cq, err := t.putTo(name, lightQueueID, q, d, mayWait)
 		switch {
 		case errors.Is(err, errQueueOrder):
@@ -139,6 +126,40 @@ func (t *consumeQueueTable) putLight(d *dispatchRecord, mayWait bool, arrivals *
 		}
 	}
 	return nil
+}
+
+// lightEntries are the entries of a record in light queues, one after the other.
+type lightEntries struct {
+	name   []byte
+	offset int64
+
+	names, offsets []byte
+	more           bool
+}
+
+func (d *dispatchRecord) lightEntries() (l lightEntries) {
+	l.names = propertyValue(d.properties, multiDispatchPattern)
+	if l.names == nil || !dispatchesLight(d.topic) {
+		return l
+	}
+	l.offsets = propertyValue(d.properties, multiQueueOffsetPattern)
+	l.more = l.offsets != nil
+	return l
+}
+
+// next moves on to the next entry; false: there is none.
+func (l *lightEntries) next() bool {
+	for l.more {
+		var offset []byte
+		var err error
+		l.name, l.names, l.more = bytes.Cut(l.names, lmqSeparator)
+		offset, l.offsets, _ = bytes.Cut(l.offsets, lmqSeparator)
+		l.offset, err = strconv.ParseInt(string(offset), 10, 64)
+		if err == nil && bytes.HasPrefix(l.name, lightPrefix) && isTopicDirName(string(l.name)) {
+			return true
+		}
+	}
+	return false
 }
 
 var lmqSeparator = []byte(codec.LMQDispatchSeparator)

@@ -122,6 +122,10 @@ type Options struct {
 	// GroupCommitQueue bounds the puts that wait for one flush.
 	GroupCommitQueue int // 65536
 
+	// ConfirmedOnly is for a replica whose role a controller decides (enableControllerMode): after a start, and as a slave, it
+	// shows consumers nothing but what they saw before, until ConfirmTo says more. Without it a start shows all of the log.
+	ConfirmedOnly bool
+
 	// DelayTagsCode gives the tagsCode of messages in SCHEDULE_TOPIC_XXXX: the time they are due (ms). level is the
 	// DELAY property.
 	DelayTagsCode func(level int, storeTimestamp int64) int64

@@ -131,6 +131,10 @@ func tornProperties(b []byte, rec *codec.Record) bool {
 // They compare what they have with the marks of their own checkpoint and with the records that were scanned. A queue that
 // lacks entries, down to a deleted tree, is filled by a walk over the log from its first missing entry on (case B15).
 // The index makes up for what it lacks in the background, after Start.
+//
+// # What consumers see
+//
+// Everything; with Options.ConfirmedOnly what they saw before, see confirmScan.
 func (s *MessageStore) recover(clean bool) error {
 	for _, hole := range s.cl.files.holes() {
 		s.log.Error("commit log files are missing; consumers skip what was there", "from", offsetFileName(hole.from),
@@ -143,34 +147,40 @@ func (s *MessageStore) recover(clean bool) error {
 		return err
 	}
 	if s.cl.files.last() == nil {
-		return s.recoverWithoutLog()
+		return errors.Join(s.recoverWithoutLog(), s.setShown(&confirmScan{}))
 	}
 	began := s.o.Clock.Now()
-	scan := logScan{cl: s.cl, o: &s.o, record: s.queues.dispatch, lastAt: -1}
+	shown := confirmScan{dispatch: s.queues.dispatch, to: s.mayShow(maxPhy)}
+	scan := logScan{cl: s.cl, o: &s.o, record: shown.record, lastAt: -1}
 	from := s.abnormalStart()
 	if clean {
 		from = s.normalStart(maxPhy, &scan)
 	} else if err := s.queues.truncate(from); err != nil {
 		return err
 	}
+	shown.begin(from, scan.last)
 	if err := scan.run(from); err != nil {
 		return err
 	}
+	shown.ended(&scan)
 	if err := s.endLog(&scan, clean); err != nil {
 		return err
 	}
-	if err := s.queues.truncate(scan.end); err != nil {
+	if err := s.queues.truncate(shown.end); err != nil {
 		return err
 	}
 	marks := s.queues.loaded
-	if err := s.queues.rebuild(clean); err != nil {
+	if err := s.queues.rebuild(clean, shown.end); err != nil {
 		return err
 	}
 	if err := s.index.load(clean, marks); err != nil {
 		return err
 	}
 	s.setRecovered(&scan)
-	s.log.Info("store recovered", "clean", clean, "scannedFrom", from, "end", scan.end,
+	if err := s.setShown(&shown); err != nil {
+		return err
+	}
+	s.log.Info("store recovered", "clean", clean, "scannedFrom", from, "end", scan.end, "shownTo", shown.end,
 		"minPhyOffset", s.cl.minOffset(), "elapsed", s.o.Clock.Now().Sub(began))
 	return nil
 }
@@ -183,7 +193,7 @@ func (s *MessageStore) recoverWithoutLog() error {
 	if err := s.queues.destroy(); err != nil {
 		return err
 	}
-	return errors.Join(s.queues.rebuild(false), s.index.load(false, queueMarks{}))
+	return errors.Join(s.queues.rebuild(false, 0), s.index.load(false, queueMarks{}))
 }
 
 // normalStart is where the scan starts after a clean stop. A record that is trusted without a scan is noted as the last.
@@ -276,7 +286,9 @@ func (s *MessageStore) setRecovered(scan *logScan) {
 	if scan.lastAt < 0 {
 		return
 	}
-	s.checkpoint.confirmPhyOffset.Store(int64(scan.lastAt))
+	if !s.o.ConfirmedOnly {
+		s.checkpoint.confirmPhyOffset.Store(int64(scan.lastAt))
+	}
 	lead := scan.last - s.o.Clock.Millis()
 	if lead <= maxTimestampLead.Milliseconds() {
 		s.cl.lastTimestamp = scan.last

@@ -86,7 +86,8 @@ func (s *MessageStore) ReadLog(from PhyOffset, maxBytes int) (seg zerocopy.Segme
 func (s *MessageStore) LogFileBytes() int64 { return s.cl.files.fileSize }
 
 // Follow makes the store a slave's: puts are refused, the log grows by AppendLog, and consumers see only whole records. It
-// is called before Start, or while no put is under way.
+// is called before Start, or while no put is under way. With Options.ConfirmedOnly they see nothing that comes before
+// ConfirmTo says so.
 func (s *MessageStore) Follow() {
 	s.flags.set(flagSlave, nil)
 	s.cl.following.Store(true)
@@ -94,13 +95,17 @@ func (s *MessageStore) Follow() {
 	defer s.cl.putLock.Unlock()
 	s.tail = tailScan{next: s.cl.wroteEnd(), storeTimestamp: s.cl.lastTimestamp}
 	s.cl.confirmLimit.Store(int64(s.tail.next))
+	if s.o.ConfirmedOnly {
+		s.cl.boundConfirmed(s.tail.next)
+	}
 }
 
 // Following tells that the store is a slave's.
 func (s *MessageStore) Following() bool { return s.cl.following.Load() }
 
 // Lead makes a slave's store take messages. What it got of a last record that is not whole is cut off, and the queues go
-// on where they end; it waits until all records have their entries, which the caller has seen by DispatchBehindBytes.
+// on where they end, behind records that have no entries yet because they are not confirmed. Of those that are, the caller
+// has seen by DispatchBehindBytes that they have.
 func (s *MessageStore) Lead() error {
 	if !s.Following() {
 		return nil
@@ -110,16 +115,9 @@ func (s *MessageStore) Lead() error {
 	if _, err := s.cutTail(); err != nil {
 		return err
 	}
-	if behind := s.cl.wroteEnd() - s.reput.where(); behind > 0 {
-		return fmt.Errorf("store: %d bytes of the log have no queue entries yet", behind)
+	if err := s.numberQueues(); err != nil {
+		return err
 	}
-	s.cl.stopPuts(func() {
-		for _, cq := range s.queues.all() {
-			_, end := cq.bounds()
-			cq.next.Store(end)
-		}
-		s.cl.lastTimestamp = max(s.cl.lastTimestamp, s.tail.storeTimestamp)
-	})
 	if err := s.copyTo.close(); err != nil {
 		s.log.Warn("file of the log not closed", "err", err) // what was written is in its pages, a flush tells of failures
 	}
@@ -129,6 +127,21 @@ func (s *MessageStore) Lead() error {
 	s.flags.clear(flagSlave)
 	s.cl.populate.wake()
 	return nil
+}
+
+// numberQueues has the queues number messages behind all that the log has.
+func (s *MessageStore) numberQueues() (err error) {
+	s.queues.writeMu.Lock()
+	defer s.queues.writeMu.Unlock()
+	s.cl.stopPuts(func() {
+		for _, cq := range s.queues.all() {
+			_, end := cq.bounds()
+			cq.next.Store(end)
+		}
+		err = s.queues.numberOn(s.reput.where())
+		s.cl.lastTimestamp = max(s.cl.lastTimestamp, s.tail.storeTimestamp)
+	})
+	return err
 }
 
 // CutTail cuts what a slave got of a last record that is not whole, which nobody was shown, and gives the end of the log.

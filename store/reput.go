@@ -75,12 +75,17 @@ func newReputMessageService(o *Options, cl *commitLog, table *consumeQueueTable,
 		stop: make(chan struct{}), done: make(chan struct{})}
 }
 
-// start dispatches from phyOffset on; recovery gave everything before its entry. lastTimestamp is the store time of the
-// last record before it.
-func (s *reputMessageService) start(phyOffset PhyOffset, lastTimestamp int64) {
-	s.walker.at, s.walker.written = phyOffset, phyOffset
+// recovered has the dispatch begin at phyOffset; recovery gave everything before its entry. lastTimestamp is the store time
+// of the last record before it.
+func (s *reputMessageService) recovered(phyOffset PhyOffset, lastTimestamp int64) {
+	s.walker.at = phyOffset
 	s.position.Store(int64(phyOffset))
 	s.dispatched.Store(lastTimestamp)
+}
+
+// start begins to dispatch. The log ends at end.
+func (s *reputMessageService) start(end PhyOffset) {
+	s.walker.written = end
 	s.started = true
 	go s.run()
 }

@@ -96,6 +96,12 @@ func (s *MessageStore) wire() {
 	s.flushQueues = newFlushConsumeQueueService(o, s.queues, s.index, s.checkpoint, s.reput.dispatched.Load,
 		s.queuesFailed)
 	s.reput.wrote = s.flushQueues.wrote
+	if o.ConfirmedOnly {
+		s.reput.wrote = func() {
+			s.flushQueues.wrote()
+			s.checkpoint.signal.raise()
+		}
+	}
 	s.writeCheckpoint = newCheckpointService(s.checkpoint, o, s.logFailed)
 	s.clean = newCleanService(s)
 	s.readAhead = newReadAheadService()
@@ -170,7 +176,7 @@ func (s *MessageStore) Start() error {
 	}
 	s.started = true
 	s.cl.start()
-	s.reput.start(s.cl.maxOffset(), s.checkpoint.physicMsgTimestamp.Load())
+	s.reput.start(s.cl.maxOffset())
 	s.index.start() // behind the dispatch, which says how far it may go
 	s.flushQueues.start()
 	s.writeCheckpoint.start()

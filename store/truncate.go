@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"sync/atomic"
 
@@ -237,6 +238,9 @@ func (s *MessageStore) cutFiles(p PhyOffset, all bool) error {
 	cl.alloc.rewind(last)
 	s.tail.next = p
 	cl.confirmLimit.Store(int64(p))
+	if cl.confirmTo.Load() != math.MaxInt64 {
+		cl.boundConfirmed(p)
+	}
 	cl.wasCut()
 	return err
 }
