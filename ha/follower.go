@@ -18,6 +18,8 @@ type FollowLog interface {
 	RecordStart(p store.PhyOffset) (store.PhyOffset, error)
 	TruncateLog(p store.PhyOffset) error
 	DropLog(keep bool) error
+	// DispatchedWhere is up to where consumers were ever shown the log, also by an earlier process.
+	DispatchedWhere() store.PhyOffset
 }
 
 // Range is the log of a master: [Min, Max).

@@ -20,6 +20,7 @@ type simLog struct {
 	min   store.PhyOffset
 	bytes []byte // from min on
 	drops int
+	shown store.PhyOffset
 }
 
 const simFile = 4096
@@ -30,6 +31,8 @@ func (noOwner) Release() {}
 
 func (l *simLog) MinPhyOffset() store.PhyOffset { return l.min }
 func (l *simLog) MaxPhyOffset() store.PhyOffset { return l.min + store.PhyOffset(len(l.bytes)) }
+
+func (l *simLog) DispatchedWhere() store.PhyOffset { return l.shown }
 
 func (l *simLog) ReadLog(from store.PhyOffset, maxBytes int) (zerocopy.Segment, bool) {
 	if from < l.min || from >= l.MaxPhyOffset() {

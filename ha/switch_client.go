@@ -34,7 +34,8 @@ type switchClient struct {
 	conn    net.Conn
 	changed chan struct{} // closed and made anew with each change of the address
 	flow    flowBudget
-	failing string // what was logged last
+	failing string          // what was logged last
+	told    store.PhyOffset // of confirmed, last; the goroutine's own
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -212,7 +213,6 @@ func (c *switchClient) received(b []byte, now int64, address string) error {
 	c.mu.Lock()
 	c.flow.count(now, len(b))
 	c.mu.Unlock()
-	before := c.f.Confirmed()
 	if err := c.f.Received(b, now); err != nil {
 		return err
 	}
@@ -221,7 +221,8 @@ func (c *switchClient) received(b []byte, now int64, address string) error {
 		c.state.Store(int32(ClientTransfer))
 		c.o.Slog.Info("connected with the master", "remote", address, "end", c.o.Log.MaxPhyOffset())
 	}
-	if confirmed := c.f.Confirmed(); confirmed != before {
+	if confirmed := c.f.Confirmed(); confirmed != c.told {
+		c.told = confirmed
 		c.confirmed(confirmed)
 	}
 	return nil

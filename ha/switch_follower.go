@@ -13,6 +13,12 @@ import (
 // errOldMaster says that the peer was master before one that wrote part of our log: it does not know yet, or it is gone.
 var errOldMaster = errors.New("ha: the peer is an old master")
 
+// errMasterLost says that the master has no log where ours was confirmed, and what to do. Nothing is touched.
+var errMasterLost = errors.New("ha: the master's log ends before this replica's begins, of which consumers were shown " +
+	"messages: the master has lost them, or never had them. To keep them, stop the master, set enableElectUncleanMaster=true " +
+	"at the controllers until this replica is elected, and start the other one again; to give them up, stop this replica and " +
+	"move its commitlog, consumequeue, index, checkpoint and epochFileCheckpoint away")
+
 // SwitchFollower is a slave's log and its conversation with a master in a group with automatic switching (Java
 // AutoSwitchHAClient): pure but for the log and the file of epochs. Times are ms.
 //
@@ -219,7 +225,7 @@ func (s *SwitchFollower) cutTo(own, master []EpochEntry, masterEnd store.PhyOffs
 	case hi <= lo:
 		return nil
 	case masterEnd <= lo:
-		return fmt.Errorf("%w: master's end %d, slave [%d,%d)", errMasterEmpty, masterEnd, lo, hi)
+		return s.emptyMaster(master, masterEnd)
 	}
 	point, ok := consistentPoint(own, master, hi, masterEnd)
 	if !ok { // bytes of before the first epoch may be the same; they are compared
@@ -250,6 +256,31 @@ func (s *SwitchFollower) cutTo(own, master []EpochEntry, masterEnd store.PhyOffs
 		err = s.log.TruncateLog(start)
 	}
 	if err != nil {
+		return err
+	}
+	return s.epochs.TruncateSuffix(s.log.MaxPhyOffset())
+}
+
+// emptyMaster is for a master whose log ends before ours begins. It was elected because it has everything that was
+// confirmed. If nothing of our log ever was, nothing acknowledged is in it, and it is put aside as any tail that was not
+// confirmed: the first master died with its first message, say, and with minInSyncReplicas=2 the next one cannot take
+// any before we follow. Else the master has lost what it had, and we may have the only copy.
+//
+// What was confirmed in the last second before a crash we may not know. But then the master had it, and lost its data within
+// that second; and what is put aside is kept.
+func (s *SwitchFollower) emptyMaster(master []EpochEntry, masterEnd store.PhyOffset) error {
+	lo, hi, shown := s.log.MinPhyOffset(), s.log.MaxPhyOffset(), s.log.DispatchedWhere()
+	last, elected := s.epochs.Last(), NoEpoch
+	if len(master) > 0 {
+		elected = master[len(master)-1].Epoch
+	}
+	if lo > 0 || shown > 0 || last == NoEpoch || elected <= last {
+		return fmt.Errorf("%w: master's epoch %d end %d, replica's epoch %d log [%d,%d), shown to %d", errMasterLost, elected,
+			masterEnd, last, lo, hi, shown)
+	}
+	s.slog.Warn("the master was elected without a log: ours, of which nothing was ever confirmed, is put aside", "end", hi,
+		"epoch", last, "masterEpoch", elected)
+	if err := s.log.DropLog(true); err != nil {
 		return err
 	}
 	return s.epochs.TruncateSuffix(s.log.MaxPhyOffset())

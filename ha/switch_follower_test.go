@@ -105,12 +105,13 @@ func TestSwitchFollowerRefuses(t *testing.T) {
 	own := []EpochEntry{{Epoch: 1}, {Epoch: 2, StartOffset: 300}}
 	f, log := follows(20, own...)
 	before := bytes.Clone(log.bytes)
+	log.shown = 100
 	_, err := greet(f, 5000, EpochEntry{Epoch: 1})
 	require.ErrorIs(t, err, errOldMaster)
 	_, err = greet(f, 0)
 	require.ErrorIs(t, err, errOldMaster)
 	_, err = greet(f, 0, EpochEntry{Epoch: 9})
-	require.ErrorIs(t, err, errMasterEmpty, "the only copy is left alone")
+	require.ErrorIs(t, err, errMasterLost, "the only copy is left alone")
 	_, err = greet(f, 5000, EpochEntry{Epoch: 3, StartOffset: 10}, EpochEntry{Epoch: 3, StartOffset: 20})
 	require.ErrorContains(t, err, "in no order")
 	require.Equal(t, before, log.bytes)
@@ -125,6 +126,39 @@ func TestSwitchFollowerRefuses(t *testing.T) {
 	bad(appendSwitchHeader(nil, switchHeader{size: -1}))
 	bad([]byte{0, 0, 0, 1, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 	bad([]byte{0, 0, 0, 1, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+}
+
+// A master that was elected without a log has everything that was confirmed: of ours nothing ever was, and it is put aside.
+// Where something may have been, the log is left alone.
+func TestSwitchFollowerOfAnEmptyMaster(t *testing.T) {
+	f := func(own []EpochEntry, shown store.PhyOffset, min store.PhyOffset, master ...EpochEntry) (*simLog, *Epochs, error) {
+		f, log := follows(20, own...)
+		log.shown = shown
+		if min > 0 {
+			log.min = min
+		}
+		report, err := greet(f, 0, master...)
+		if err == nil {
+			require.Equal(t, appendSwitchReport(nil, 0), report)
+		}
+		return log, f.epochs, err
+	}
+	log, epochs, err := f([]EpochEntry{{Epoch: 1}}, 0, 0, EpochEntry{Epoch: 2})
+	require.NoError(t, err)
+	require.Empty(t, log.bytes)
+	require.Equal(t, 1, log.drops)
+	require.Equal(t, NoEpoch, epochs.Last())
+	refused := func(own []EpochEntry, shown, min store.PhyOffset, master ...EpochEntry) {
+		t.Helper()
+		log, epochs, err := f(own, shown, min, master...)
+		require.ErrorIs(t, err, errMasterLost)
+		require.Zero(t, log.drops)
+		require.Len(t, epochs.Entries(), len(own))
+	}
+	refused([]EpochEntry{{Epoch: 1}}, 50, 0, EpochEntry{Epoch: 2})                      // consumers saw some of it
+	refused([]EpochEntry{{Epoch: 1}}, 0, 0, EpochEntry{Epoch: 1})                       // our own master came back without it
+	refused(nil, 0, 0, EpochEntry{Epoch: 1})                                            // from before there were controllers
+	refused([]EpochEntry{{Epoch: 1, StartOffset: 4096}}, 0, 4096, EpochEntry{Epoch: 2}) // others had what was before
 }
 
 // The same epochs and other bytes, as Java's masters can have after two elections without a message: they are found by

@@ -109,6 +109,7 @@ func (g *switchGroup) start(id int64) *switchReplica {
 	dir := fmt.Sprintf("%s/r%d", g.dir, id)
 	pair := &group{t: g.t, fs: g.fs}
 	o := pair.options(dir)
+	o.ConfirmedOnly = true
 	g.change(&o)
 	s, err := store.Open(o)
 	require.NoError(g.t, err)

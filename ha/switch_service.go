@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -67,6 +68,7 @@ func NewAutoSwitchHAService(o SwitchOptions) (*AutoSwitchHAService, error) {
 	s := &AutoSwitchHAService{o: o, byID: map[int64]*switchConnection{}, masters: NoEpoch, shown: noEnd,
 		stop: make(chan struct{}), look: make(chan struct{}, 1)}
 	s.all.Store(new([]*switchConnection))
+	s.confirm.Store(int64(o.Log.DispatchedWhere()))
 	if err := o.Epochs.TruncateSuffix(o.Log.MaxPhyOffset() + 1); err != nil { // what a crash took has no epoch either
 		return nil, err
 	}
@@ -92,8 +94,9 @@ func (s *AutoSwitchHAService) Addr() net.Addr {
 }
 
 // BecomeMaster makes this replica the master of an epoch, with the SyncStateSet of the controller. As a slave before, it
-// follows no longer, and waits until consumers can be shown all that it has. An error leaves a replica without master and
-// without slaves, which may be tried again.
+// follows no longer, and waits until consumers can be shown all that is confirmed: everything that it has, if it was elected
+// and so is alone in the set; a master that comes back keeps hidden what others of the set may lack. An error leaves a
+// replica without master and without slaves, which may be tried again.
 func (s *AutoSwitchHAService) BecomeMaster(ctx context.Context, id int64, masterEpoch int32, set []int64,
 	setEpoch int32) error {
 	s.role.Lock()
@@ -160,9 +163,11 @@ func (s *AutoSwitchHAService) leadFirst(ctx context.Context, id int64, masterEpo
 		return err
 	}
 	s.mu.Lock()
-	s.shown = noEnd
+	s.shown = -1 // publish says it anew
 	s.mu.Unlock()
-	s.o.Log.ConfirmTo(noEnd)
+	if s.showsAll(id, set) {
+		s.o.Log.ConfirmTo(end)
+	}
 	if err := s.dispatched(ctx); err != nil {
 		return err
 	}
@@ -180,6 +185,13 @@ func (s *AutoSwitchHAService) leadFirst(ctx context.Context, id int64, masterEpo
 	s.o.Slog.Info("slave becomes master", "masterEpoch", masterEpoch, "phyOffset", end, "syncStateSet", set,
 		"syncStateSetEpoch", setEpoch, "millis", s.o.Clock.Millis()-began)
 	return nil
+}
+
+// showsAll tells that a master with this set shows what nobody else has.
+func (s *AutoSwitchHAService) showsAll(id int64, set []int64) bool {
+	live := s.o.Live()
+	alone := !slices.ContainsFunc(set, func(other int64) bool { return other != id })
+	return alone || !live.AllAckInSyncStateSet && live.Majority <= 1
 }
 
 // dispatched waits until all that may be shown has its queue entries.
@@ -205,7 +217,7 @@ func (s *AutoSwitchHAService) dispatched(ctx context.Context) error {
 func (s *AutoSwitchHAService) lead(id int64, masterEpoch int32, set []int64, setEpoch int32, first bool,
 	end store.PhyOffset) {
 	s.mu.Lock()
-	confirmed := min(store.PhyOffset(s.confirm.Load()), s.o.Log.MaxPhyOffset())
+	confirmed := min(max(store.PhyOffset(s.confirm.Load()), s.o.Log.DispatchedWhere()), s.o.Log.MaxPhyOffset())
 	s.id, s.masters = id, masterEpoch
 	if first {
 		s.ledFrom = end
@@ -248,9 +260,14 @@ func (s *AutoSwitchHAService) BecomeSlave(_ context.Context, id int64, masterEpo
 // leave ends the time as master.
 func (s *AutoSwitchHAService) leave() {
 	s.mu.Lock()
-	s.set.Confirmed(s.o.Log.MaxPhyOffset())
+	end := s.o.Log.MaxPhyOffset()
+	s.set.Confirmed(end)
 	s.publish()
 	s.set.Leave()
+	if s.shown == noEnd { // what comes from here on others confirm
+		s.shown = end
+		s.o.Log.ConfirmTo(end)
+	}
 	s.inSync.Store(0)
 	group, links := s.group, s.links
 	s.group = nil

@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"path"
-	"strconv"
 	"time"
 
 	"skylark/broker/replicas"
@@ -69,10 +68,8 @@ func (b *brokerProc) flush() {
 	if b.log.synced < b.log.MaxPhyOffset() {
 		b.disk(b.log.Sync())
 	}
-	if confirm := b.log.ConfirmOffset(); confirm != b.log.saved && b.h.image == nil {
-		b.log.saved = confirm
-		text := strconv.FormatInt(int64(confirm), 10)
-		b.disk(vfs.WriteFileAtomic(b.h.Disk(), confirmPath, []byte(text), false))
+	if b.h.image == nil {
+		b.disk(b.log.saveConfirm())
 	}
 }
 

@@ -36,6 +36,7 @@ type CommitLog struct {
 
 	queues    [][]entry // of all whole records
 	confirm   store.PhyOffset
+	shown     store.PhyOffset // to consumers: the records before it were confirmed at some time
 	saved     store.PhyOffset // what the disk has of it
 	following bool
 	watch     func()
@@ -86,7 +87,8 @@ func openLog(h *Host, queues int) (*CommitLog, error) {
 	if err := l.dispatch(); err != nil {
 		h.w.Tracef("%s: the log ends at %d: %v", h.Name, l.whole, err)
 	}
-	l.confirm = l.savedConfirm()
+	l.saved = l.savedConfirm()
+	l.confirm, l.shown = l.saved, l.saved
 	if err := l.cut(l.whole); err != nil {
 		return nil, err
 	}
@@ -101,6 +103,26 @@ func (l *CommitLog) savedConfirm() store.PhyOffset {
 	}
 	n, _ := strconv.ParseInt(string(b), 10, 64)
 	return store.PhyOffset(n)
+}
+
+// saveConfirm brings it to the disk.
+func (l *CommitLog) saveConfirm() error {
+	if l.shown == l.saved {
+		return nil
+	}
+	l.saved = l.shown
+	return vfs.WriteFileAtomic(l.fs, confirmPath, strconv.AppendInt(nil, int64(l.shown), 10), false)
+}
+
+// show gives consumers what is confirmed by now, whole records of it. They keep it, until it is cut.
+func (l *CommitLog) show() {
+	for to := l.ConfirmOffset(); l.shown < to; {
+		end := l.next(max(l.shown, l.min))
+		if end > to {
+			return
+		}
+		l.shown = end
+	}
 }
 
 // MinPhyOffset, and what follows, is as of store.MessageStore.
@@ -119,7 +141,13 @@ func (l *CommitLog) WatchLog(f func()) { l.watch = f }
 func (l *CommitLog) Following() bool { return l.following }
 
 // ConfirmTo bounds what consumers see.
-func (l *CommitLog) ConfirmTo(p store.PhyOffset) { l.confirm = p }
+func (l *CommitLog) ConfirmTo(p store.PhyOffset) {
+	l.confirm = p
+	l.show()
+}
+
+// DispatchedWhere is up to where consumers were ever shown the log.
+func (l *CommitLog) DispatchedWhere() store.PhyOffset { return l.shown }
 
 // ConfirmOffset is up to where consumers see.
 func (l *CommitLog) ConfirmOffset() store.PhyOffset { return min(l.confirm, l.whole) }
@@ -167,6 +195,7 @@ func (l *CommitLog) Put(queue int, id uint64) (e entry, q store.QueueOffset, err
 	if err := l.dispatch(); err != nil {
 		l.h.w.Fail("%s: its own record: %w", l.h.Name, err)
 	}
+	l.show()
 	l.grew()
 	return l.queues[queue][q], q, nil
 }
@@ -246,7 +275,7 @@ func (l *CommitLog) AppendLog(at store.PhyOffset, b []byte) error {
 		return err
 	}
 	err := l.dispatch()
-	l.confirm = min(l.confirm, l.whole)
+	l.show()
 	l.grew()
 	return err
 }
@@ -300,18 +329,21 @@ func (l *CommitLog) RecordStart(p store.PhyOffset) (store.PhyOffset, error) {
 		return l.whole, nil
 	}
 	for from := l.min; from <= p; { // records before p
-		b := l.bytes[from-l.min:]
 		best = from
-		rest := logFileBytes - int(from%logFileBytes)
-		size := rest
-		if rest >= codec.BlankRecordBytes {
-			if n, magic := codec.RecordSize(b); magic != codec.MagicBlank {
-				size = n
-			}
-		}
-		from += store.PhyOffset(size)
+		from = l.next(from)
 	}
 	return best, nil
+}
+
+// next is the end of the whole record at from.
+func (l *CommitLog) next(from store.PhyOffset) store.PhyOffset {
+	rest := logFileBytes - int(from%logFileBytes)
+	if rest >= codec.BlankRecordBytes {
+		if n, magic := codec.RecordSize(l.bytes[from-l.min:]); magic != codec.MagicBlank {
+			return from + store.PhyOffset(n)
+		}
+	}
+	return from + store.PhyOffset(rest)
 }
 
 // TruncateLog cuts at p, durably.
@@ -358,11 +390,14 @@ func (l *CommitLog) cut(p store.PhyOffset) error {
 		}
 	}
 	l.bytes = l.bytes[: p-l.min : p-l.min]
-	l.whole, l.synced, l.confirm = min(l.whole, p), min(l.synced, p), min(l.confirm, p)
+	l.whole, l.synced, l.confirm, l.shown = min(l.whole, p), min(l.synced, p), min(l.confirm, p), min(l.shown, p)
 	for q := range l.queues {
 		for n := len(l.queues[q]); n > 0 && l.queues[q][n-1].End() > p; n-- {
 			l.queues[q] = l.queues[q][:n-1]
 		}
+	}
+	if l.shown < l.saved { // what will be there one day is not confirmed
+		return l.saveConfirm()
 	}
 	return nil
 }
@@ -374,8 +409,8 @@ func (l *CommitLog) DropLog(bool) error {
 	if err := l.cut(l.min); err != nil {
 		return err
 	}
-	l.min, l.whole, l.synced, l.bytes = 0, 0, 0, nil
-	return nil
+	l.min, l.whole, l.synced, l.shown, l.bytes = 0, 0, 0, 0, nil
+	return l.saveConfirm()
 }
 
 // Follow makes it a slave's log.
@@ -402,7 +437,7 @@ func (l *CommitLog) Lead() error {
 	if _, err := l.CutTail(); err != nil {
 		return err
 	}
-	l.following, l.confirm = false, 1<<62
+	l.following = false
 	return nil
 }
 
@@ -412,7 +447,7 @@ func (l *CommitLog) Get(queue int, q store.QueueOffset) (e entry, ok bool) {
 		return e, false
 	}
 	e = l.queues[queue][q]
-	return e, e.End() <= l.ConfirmOffset()
+	return e, e.End() <= l.shown
 }
 
 // has tells whether a message is where it was said to be.

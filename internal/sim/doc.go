@@ -13,10 +13,6 @@
 //	the store     CommitLog: real records, cut and checked by package codec; what package store does besides has tests there
 //	clients       of this package
 //
-// One thing is better here than in package store: after a restart CommitLog shows consumers what was confirmed before, from
-// a file; the store gives all records of its log queue entries when it recovers, and shows also those that were never
-// confirmed, until a master cuts them (apache/rocketmq#6609). With that rule the checkers report it (seed 46 does).
-//
 // # Faults
 //
 // Processes are killed, stopped in order, or hang; machines lose their power, also in the middle of a file operation, and
@@ -24,8 +20,8 @@
 // never; datagrams of Raft are lost, doubled and overtaken; wall clocks jump, and no two clocks are even. What a connection
 // of TCP promises is kept: order, and nothing lost in between.
 //
-// They begin when every log has something: a slave with messages waits for an operator when its master's log is empty. With
-// minInSyncReplicas=2 a group whose first master dies with its first, unacknowledged message can so come to stand still.
+// With losses of power they begin when every log has something: a replica with confirmed messages waits for an operator when
+// its master has lost its whole log.
 //
 // # What is checked
 //

@@ -105,7 +105,10 @@ func (r *replication) becomeMaster(id int64, role *replicas.Role) error {
 		if err != nil {
 			return err
 		}
-		r.show(noEnd)
+		r.shown = -1 // publish says it anew
+		if len(role.SyncStateSet) == 1 || !r.b.c.Config.Ack.all() {
+			log.ConfirmTo(noEnd)
+		}
 		if err := r.epochs.TruncateSuffix(end + 1); err != nil {
 			return err
 		}
@@ -135,7 +138,8 @@ func (r *replication) beginEpoch(epoch int32, at store.PhyOffset) error {
 
 func (r *replication) lead(id int64, role *replicas.Role) {
 	r.epoch = role.Epoch
-	r.set.Lead(id, role.SyncStateSet, role.SyncStateSetEpoch, min(r.confirm, r.end()), r.millis())
+	r.set.Lead(id, role.SyncStateSet, role.SyncStateSetEpoch, min(max(r.confirm, r.b.log.DispatchedWhere()), r.end()),
+		r.millis())
 	r.publish()
 	r.nextTick = 0
 }
@@ -149,6 +153,9 @@ func (r *replication) show(p store.PhyOffset) {
 func (r *replication) leave() {
 	r.publish()
 	r.set.Leave()
+	if r.shown == noEnd { // what comes from here on others confirm
+		r.show(r.end())
+	}
 	for _, l := range r.links {
 		l.conn.Close()
 	}

@@ -68,8 +68,10 @@ func (c *Cluster) run() error {
 		w.Fail("available: there is no first master")
 		return w.failure
 	}
-	if err := w.RunUntil(recoverTime, c.begun); err != nil {
-		return err
+	if !c.Config.NoPowerLoss {
+		if err := w.RunUntil(recoverTime, c.begun); err != nil {
+			return err
+		}
 	}
 	n := &nemesis{c: c}
 	n.start()
@@ -80,8 +82,8 @@ func (c *Cluster) run() error {
 	return c.rest()
 }
 
-// begun tells that every log has something. A slave that has messages does not follow a master whose log is empty, on
-// purpose: it may have the only copy, and waits for an operator.
+// begun tells that every log has something. A replica that has confirmed messages does not follow a master whose log is
+// empty, on purpose: it may have the only copy, and waits for an operator. Only the loss of power makes such a master.
 func (c *Cluster) begun() bool {
 	for _, h := range c.Brokers {
 		if b, ok := c.broker(h); !ok || b.log.MaxPhyOffset() == 0 {

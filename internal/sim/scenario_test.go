@@ -175,3 +175,24 @@ func TestScenarioMasterLosesPower(t *testing.T) {
 		pass(t, c, 30*time.Second)
 	})
 }
+
+// The first master dies with the first message, which nobody else has. The next one has an empty log, and with
+// minInSyncReplicas=2 takes no message before the old one follows it: that has to put its message aside.
+func TestScenarioFirstMasterDiesWithFirstMessage(t *testing.T) {
+	cfg := usual(2)
+	cfg.Ack = AckTwo
+	scenario(t, cfg, func(t *testing.T, c *Cluster) {
+		await(t, c, time.Minute, "both in the set", inSet(c, 2)) // that very moment
+		master := c.Master()
+		slave := other(c, master)
+		c.W.Net.Cut(master, slave)
+		log := master.proc.(*brokerProc).log
+		await(t, c, 10*time.Second, "a message", func() bool { return log.MaxPhyOffset() > 0 })
+		pass(t, c, c.W.between(0, time.Second))
+		master.Kill()
+		await(t, c, 30*time.Second, "the other one is master", func() bool { return c.Master() == slave })
+		c.W.Net.Heal()
+		require.Zero(t, slave.proc.(*brokerProc).log.MaxPhyOffset())
+		pass(t, c, c.W.between(0, 5*time.Second))
+	})
+}

@@ -15,7 +15,7 @@ import (
 
 // apache/rocketmq#7689 in the store itself, which the simulation only stands for: a master is killed while records are in
 // its log that its slaves do not have. When it is back, new messages get queue offsets behind theirs: two messages at one
-// offset would hide one of them. That those records stay hidden over the restart is not what the store does, see doc.go.
+// offset would hide one of them.
 func TestRestartKeepsQueueOffsetsBehindTheConfirmOffset(t *testing.T) {
 	f := func(unclean bool) {
 		synctest.Test(t, func(t *testing.T) {
