@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"skylark/broker/pop"
@@ -41,7 +42,7 @@ func (e *escapeStore) Append(m *codec.Message) store.PutResult {
 func (b *Broker) escape(m *codec.Message) error {
 	if m.Topic == b.pop.ReviveTopic() {
 		if name, err := pop.NameOf(m.Body); err == nil {
-			return b.sendRevive(name, m, notElsewhere...)
+			return b.sendRevive(name, m, reviveElsewhere...)
 		}
 	}
 	return b.sendElsewhere(m, notElsewhere...)
@@ -55,6 +56,11 @@ const hostFlags = codec.SysFlagBornHostV6 | codec.SysFlagStoreHostV6
 // notElsewhere are the properties that brought a message to where it waited: it must not wait again.
 var notElsewhere = []string{codec.PropDelayTimeLevel, codec.PropRealTopic, codec.PropRealQueueID, codec.PropTimerDelaySec,
 	codec.PropTimerDelayMs, codec.PropTimerDeliverMs, codec.PropTimerOutMs}
+
+// reviveElsewhere are those of a record of POP: revive services tell by its time how far its queue has come.
+var reviveElsewhere = slices.DeleteFunc(slices.Clone(notElsewhere), func(name string) bool {
+	return name == codec.PropTimerDeliverMs
+})
 
 // escapeHalf gives a half message of the master to another broker, which asks its producers from then on. What it says of a
 // delay counts when it is committed there.
