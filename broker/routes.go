@@ -147,6 +147,8 @@ func (b *Broker) registerColdRoutes(route func(rpc.Processor, *rpc.Pool, ...int)
 		codec.ReqConsumeMessageDirectly)
 	route(&StatsProcessor{b}, p.admin, codec.ReqGetConsumeStats, codec.ReqViewBrokerStatsData,
 		codec.ReqGetBrokerRuntimeInfo, codec.ReqGetAllConsumerOffset, codec.ReqGetAllDelayOffset)
+	route(&CleanProcessor{b}, p.admin, codec.ReqCleanExpiredConsumeQueue, codec.ReqCleanUnusedTopic,
+		codec.ReqDeleteExpiredCommitLog)
 	route(&StaticTopicProcessor{b}, p.admin, codec.ReqUpdateAndCreateStaticTopic)
 	route(&ConfigProcessor{b}, p.admin, codec.ReqGetBrokerConfig)
 	route(&ReplicasProcessor{b}, p.admin, codec.ReqNotifyBrokerRoleChanged, codec.ReqGetBrokerEpochCache)
