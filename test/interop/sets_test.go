@@ -62,7 +62,7 @@ const mqadminCommands = `updateTopic.*|topic.*|clusterList.*|brokerStatus.*|send
 	`getNamesrvConfig|updateNamesrvConfig|updateKvConfig|deleteKvConfig|updateOrderConf.*|setConsumeMode|.*ColdData.*|` +
 	`setCommitLogReadAheadMode|cloneGroupOffset|queryCq.*|brokerConsumeStats|haStatus|updateStaticTopic.*|exportPopRecord|` +
 	`exportMetadata.*|exportConfigs|exportMetrics|deleteSubGroup|deleteTopic.*|` +
-	`wipeWritePerm.*|addWritePerm.*|help`
+	`wipeWritePerm.*|addWritePerm.*|cleanExpiredCQ|cleanUnusedTopic|deleteExpiredCommitLog|help`
 
 // popScenarios cannot be said in binary headers: their request codes do not fit its 16 bits.
 const popScenarios = `pop-.*|broker-rebalance-pop`
