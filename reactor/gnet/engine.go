@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
@@ -29,6 +28,8 @@ func init() {
 
 // Engine is a reactor.Engine on gnet's loops.
 type Engine struct {
+	accept.Front
+
 	opts    reactor.Options
 	slots   *conns.Slots
 	table   *conns.Table
@@ -37,13 +38,9 @@ type Engine struct {
 	client  *gn.Client
 	drain   *drainer
 	tls     *std.Engine // serves what turns out to be TLS; nil without Options.TLS
-	bosses  []*accept.Boss
-	addrs   []netip.AddrPort
 
-	mu       sync.Mutex
-	loops    map[gn.EventLoop]*loop
-	stopOnce sync.Once
-	stopped  chan struct{}
+	mu    sync.Mutex
+	loops map[gn.EventLoop]*loop
 }
 
 // loop is what the turns of one event loop share.
@@ -56,10 +53,9 @@ type loop struct {
 func New(o reactor.Options) reactor.Engine {
 	o.EnsureDefaults()
 	return &Engine{
-		opts:    o,
-		slots:   conns.NewSlots(o.MaxConnections),
-		loops:   map[gn.EventLoop]*loop{},
-		stopped: make(chan struct{}),
+		opts:  o,
+		slots: conns.NewSlots(o.MaxConnections),
+		loops: map[gn.EventLoop]*loop{},
 	}
 }
 
@@ -104,10 +100,7 @@ func (e *Engine) Start(h reactor.Handler) (err error) {
 		e.tls = std.NewShared(e.Name(), e.opts, e.slots)
 		e.tls.StartOn(nil, h)
 	}
-	for _, ln := range listeners {
-		e.addrs = append(e.addrs, conns.AddrPort(ln.Addr()))
-		e.bosses = append(e.bosses, accept.Start(ln, e.slots, e.opts.Log, e.take))
-	}
+	e.Open(listeners, e.slots, e.opts.Log, e.take)
 	return nil
 }
 
@@ -148,35 +141,17 @@ func (e *Engine) loopOf(el gn.EventLoop) *loop {
 	return lp
 }
 
-// Addrs implements reactor.Engine.
-func (e *Engine) Addrs() []netip.AddrPort { return e.addrs }
-
-// StopAccepting implements reactor.Engine.
-func (e *Engine) StopAccepting() {
-	for _, b := range e.bosses {
-		b.Close()
-	}
-}
-
 // Stop implements reactor.Engine. It may be called again, for instance with more time.
 func (e *Engine) Stop(ctx context.Context) error {
 	if e.table == nil {
 		return nil
 	}
-	e.stopOnce.Do(func() { go e.shutdown() })
-	select {
-	case <-e.stopped:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return e.End(ctx, e.shutdown)
 }
 
 // shutdown takes the engine down in the only safe order: nobody enrols any more, all connections are gone
 // (and with them everybody who could call gnet), then the loops.
 func (e *Engine) shutdown() {
-	defer close(e.stopped)
-	e.StopAccepting()
 	e.table.CloseAll(reactor.ErrStopped)
 	_ = e.table.WaitEmpty(context.Background())
 	if e.tls != nil {

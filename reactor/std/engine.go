@@ -3,7 +3,6 @@ package std
 import (
 	"context"
 	"net"
-	"net/netip"
 	"sync"
 
 	"skylark/reactor"
@@ -13,20 +12,18 @@ import (
 
 // Engine is a reactor.Engine on net.Listener.
 type Engine struct {
+	accept.Front
+
 	name    string
 	opts    reactor.Options
 	slots   *conns.Slots
 	table   *conns.Table
 	journal *conns.Journal
 	guard   conns.Guarded
-	bosses  []*accept.Boss
-	addrs   []netip.AddrPort
 
 	mu       sync.Mutex
 	stopping bool
 	readers  sync.WaitGroup
-	stopOnce sync.Once
-	stopped  chan struct{}
 }
 
 var _ reactor.Engine = (*Engine)(nil)
@@ -40,7 +37,7 @@ func New(o reactor.Options) reactor.Engine {
 // NewShared makes an engine that serves under another one's name and counts its connections with that one's.
 func NewShared(name string, o reactor.Options, slots *conns.Slots) *Engine {
 	o.EnsureDefaults()
-	return &Engine{name: name, opts: o, slots: slots, stopped: make(chan struct{})}
+	return &Engine{name: name, opts: o, slots: slots}
 }
 
 // Start implements reactor.Engine. Without addresses and listeners the engine serves what Adopt brings.
@@ -64,13 +61,10 @@ func (e *Engine) StartOn(listeners []net.Listener, h reactor.Handler) {
 	e.table = conns.NewTable(&e.opts)
 	e.journal = conns.NewJournal(e.opts.Log)
 	e.guard = conns.Guarded{Handler: h, Log: e.opts.Log}
-	for _, ln := range listeners {
-		e.addrs = append(e.addrs, conns.AddrPort(ln.Addr()))
-		e.bosses = append(e.bosses, accept.Start(ln, e.slots, e.opts.Log, func(nc net.Conn) error {
-			e.Adopt(nc, nil)
-			return nil
-		}))
-	}
+	e.Open(listeners, e.slots, e.opts.Log, func(nc net.Conn) error {
+		e.Adopt(nc, nil)
+		return nil
+	})
 }
 
 // Adopt serves a connection that came from elsewhere, of which head has been read already. It owns the
@@ -90,33 +84,15 @@ func (e *Engine) Adopt(nc net.Conn, head []byte) {
 	go c.run(head)
 }
 
-// Addrs implements reactor.Engine.
-func (e *Engine) Addrs() []netip.AddrPort { return e.addrs }
-
-// StopAccepting implements reactor.Engine.
-func (e *Engine) StopAccepting() {
-	for _, b := range e.bosses {
-		b.Close()
-	}
-}
-
 // Stop implements reactor.Engine. It may be called again, for instance with more time.
 func (e *Engine) Stop(ctx context.Context) error {
 	if e.table == nil {
 		return nil
 	}
-	e.stopOnce.Do(func() { go e.shutdown() })
-	select {
-	case <-e.stopped:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return e.End(ctx, e.shutdown)
 }
 
 func (e *Engine) shutdown() {
-	defer close(e.stopped)
-	e.StopAccepting()
 	e.mu.Lock()
 	e.stopping = true
 	e.mu.Unlock()

@@ -5,8 +5,6 @@ package uring
 import (
 	"context"
 	"net"
-	"net/netip"
-	"sync"
 	"sync/atomic"
 
 	"skylark/reactor"
@@ -17,6 +15,8 @@ import (
 
 // Engine is a reactor.Engine on io_uring.
 type Engine struct {
+	accept.Front
+
 	opts    reactor.Options
 	slots   *conns.Slots
 	table   *conns.Table
@@ -25,11 +25,7 @@ type Engine struct {
 	loops   []*loop
 	turn    atomic.Uint32 // of the loops
 	tls     *std.Engine   // serves what turns out to be TLS; nil without Options.TLS
-	bosses  []*accept.Boss
-	addrs   []netip.AddrPort
 
-	stopOnce sync.Once
-	stopped  chan struct{}
 }
 
 var _ reactor.Engine = (*Engine)(nil)
@@ -37,7 +33,7 @@ var _ reactor.Engine = (*Engine)(nil)
 // New makes an engine. Its Start fails where Probe does.
 func New(o reactor.Options) reactor.Engine {
 	o.EnsureDefaults()
-	return &Engine{opts: o, slots: conns.NewSlots(o.MaxConnections), stopped: make(chan struct{})}
+	return &Engine{opts: o, slots: conns.NewSlots(o.MaxConnections)}
 }
 
 // Start implements reactor.Engine.
@@ -49,7 +45,7 @@ func (e *Engine) Start(h reactor.Handler) error {
 	if err != nil {
 		return err
 	}
-	var listeners []*listener
+	var listeners []net.Listener
 	for _, ln := range bound {
 		var l *listener
 		if l, err = newListener(ln); err != nil {
@@ -76,10 +72,7 @@ func (e *Engine) Start(h reactor.Handler) error {
 		e.tls = std.NewShared(e.Name(), e.opts, e.slots)
 		e.tls.StartOn(nil, h)
 	}
-	for _, ln := range listeners {
-		e.addrs = append(e.addrs, conns.AddrPort(ln.Addr()))
-		e.bosses = append(e.bosses, accept.Start(ln, e.slots, e.opts.Log, e.take))
-	}
+	e.Open(listeners, e.slots, e.opts.Log, e.take)
 	return nil
 }
 
@@ -119,35 +112,17 @@ func (e *Engine) take(nc net.Conn) error {
 	return nil
 }
 
-// Addrs implements reactor.Engine.
-func (e *Engine) Addrs() []netip.AddrPort { return e.addrs }
-
-// StopAccepting implements reactor.Engine.
-func (e *Engine) StopAccepting() {
-	for _, b := range e.bosses {
-		b.Close()
-	}
-}
-
 // Stop implements reactor.Engine. It may be called again, for instance with more time.
 func (e *Engine) Stop(ctx context.Context) error {
 	if e.table == nil {
 		return nil
 	}
-	e.stopOnce.Do(func() { go e.shutdown() })
-	select {
-	case <-e.stopped:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return e.End(ctx, e.shutdown)
 }
 
 // shutdown takes the engine down in the only safe order: nobody accepts any more, all connections are gone
 // (and with them everybody who could post to a loop), then the loops.
 func (e *Engine) shutdown() {
-	defer close(e.stopped)
-	e.StopAccepting()
 	e.table.CloseAll(reactor.ErrStopped)
 	_ = e.table.WaitEmpty(context.Background())
 	if e.tls != nil {

@@ -165,7 +165,7 @@ func (e *Engine) members() (all []*conn) {
 	return all
 }
 
-func lastID(e *Engine) uint64 { return newConn(e, -1, e.addrs[0], e.addrs[0]).ID() }
+func lastID(e *Engine) uint64 { return newConn(e, -1, e.Addrs()[0], e.Addrs()[0]).ID() }
 
 // TestBalance: connections go where the fewest are.
 func TestBalance(t *testing.T) {
