@@ -3,7 +3,6 @@ package ha
 import (
 	"errors"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,12 +11,10 @@ import (
 )
 
 // HAConnection is one slave's connection on the master (Java DefaultHAConnection): a goroutine reads its reports, another
-// one pushes the log. The bytes go from the files of the log to the socket by sendfile, or in one writev from their
-// mappings, never through the heap.
+// one pushes the log, see masterShell.
 type HAConnection struct {
-	s    *HAService
-	conn net.Conn
-	out  pen
+	masterShell
+	s *HAService
 
 	ack atomic.Int64 // up to where the slave has the log; -1 before its first report
 
@@ -25,31 +22,13 @@ type HAConnection struct {
 	link   masterLink
 	flow   flowBudget
 	closed bool
-
-	idle   atomic.Bool
-	wakeup chan struct{}
-	stop   chan struct{}
 }
 
 func newHAConnection(s *HAService, conn net.Conn) *HAConnection {
-	c := &HAConnection{s: s, conn: conn, wakeup: make(chan struct{}, 1), stop: make(chan struct{})}
+	c := &HAConnection{s: s, link: newMasterLink(s.o.Clock.Millis())}
 	c.ack.Store(-1)
-	c.link = newMasterLink(s.o.Clock.Millis())
-	c.out.conn = conn
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetNoDelay(true)
-	}
+	c.setUp(conn, s.o.Live, c)
 	return c
-}
-
-// wake tells the pushing goroutine that there is more. One atomic load while it is awake.
-func (c *HAConnection) wake() {
-	if c.idle.Load() && c.idle.CompareAndSwap(true, false) {
-		select {
-		case c.wakeup <- struct{}{}:
-		default:
-		}
-	}
 }
 
 // close ends the connection, once.
@@ -62,46 +41,12 @@ func (c *HAConnection) close(why error) {
 	c.closed = true
 	c.ack.Store(-1)
 	c.s.remove(c)
-	close(c.stop)
-	_ = c.conn.Close()
+	c.end()
 	if !errors.Is(why, errServiceClosed) {
 		c.s.o.Slog.Warn("connection of a slave closed", "remote", c.conn.RemoteAddr(), "phyOffset", c.link.next,
 			"err", why)
 	}
 }
-
-// readReports takes what the slave says until the connection ends.
-func (c *HAConnection) readReports() {
-	buf := make([]byte, 4<<10)
-	for {
-		limit := c.s.o.Live().HousekeepingInterval
-		if err := c.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
-			c.close(err)
-			return
-		}
-		n, err := c.conn.Read(buf)
-		if n > 0 {
-			if err := c.received(buf[:n]); err != nil {
-				c.close(err)
-				return
-			}
-		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			c.close(errSilentSlave)
-			return
-		}
-		if err != nil {
-			c.close(err)
-			return
-		}
-		if c.expired(limit) {
-			c.close(errSilentSlave)
-			return
-		}
-	}
-}
-
-var errSilentSlave = errors.New("ha: the slave has been silent for longer than haHousekeepingInterval")
 
 // expired also ends a peer that drips single bytes.
 func (c *HAConnection) expired(limit time.Duration) bool {
@@ -126,8 +71,7 @@ func (c *HAConnection) received(b []byte) error {
 	switch {
 	case err != nil:
 		if refused {
-			_ = c.conn.SetWriteDeadline(time.Now().Add(time.Second))
-			_, _ = c.conn.Write(appendHeader(nil, refusal)) // the connection ends anyway
+			c.refuse(appendHeader(nil, refusal))
 		}
 		return err
 	case !acked:
@@ -140,85 +84,20 @@ func (c *HAConnection) received(b []byte) error {
 	return nil
 }
 
-func (c *HAConnection) wakeNow() {
-	c.idle.Store(false)
-	select {
-	case c.wakeup <- struct{}{}:
-	default:
-	}
-}
-
-// push sends the log and heartbeats until the connection ends.
-func (c *HAConnection) push() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		sent, wait, err := c.turn()
-		if err != nil {
-			c.close(err)
-			return
-		}
-		if sent && wait == 0 {
-			select {
-			case <-c.stop:
-				return
-			default:
-				continue
-			}
-		}
-		if !c.sleep(timer, sent, wait) {
-			return
-		}
-	}
-}
-
-var errLeftBehind = errors.New("ha: the log that the slave needs next has been deleted: it has to be copied anew")
-
-// holeWait is how long a sender waits at a place of the log that cannot be read.
-const holeWait = 100 * time.Millisecond
-
-// sleep waits until there may be something to send; false at the end.
-func (c *HAConnection) sleep(timer *time.Timer, sent bool, wait time.Duration) bool {
-	if sent { // a moment for more to come, whoever wakes us
-		timer.Reset(wait)
-		select {
-		case <-timer.C:
-			return true
-		case <-c.stop:
-			return false
-		}
-	}
-	c.idle.Store(true)
+func (c *HAConnection) more() bool {
 	c.mu.Lock()
-	more := c.link.started && c.link.next < c.s.o.Log.MaxPhyOffset()
-	c.mu.Unlock()
-	if more {
-		c.idle.Store(false)
-		return true
-	}
-	timer.Reset(wait)
-	select {
-	case <-c.wakeup:
-	case <-timer.C:
-	case <-c.stop:
-		return false
-	}
-	c.idle.Store(false)
-	return true
+	defer c.mu.Unlock()
+	return c.link.started && c.link.next < c.s.o.Log.MaxPhyOffset()
 }
 
-// turn sends what is due: a heartbeat, or frames of batchBytes together. sent and wait tell what follows: at once again,
-// after a moment for more to gather, or when somebody wakes us, at the latest after wait.
+// turn sends what is due: a heartbeat, or frames of batchBytes together.
 func (c *HAConnection) turn() (sent bool, wait time.Duration, err error) {
 	live, log := c.s.o.Live(), c.s.o.Log
 	now := c.s.o.Clock.Millis()
 	heartbeat := live.HeartbeatInterval.Milliseconds()
 	c.mu.Lock()
 	what, ok := c.link.due(now, heartbeat, log.MaxPhyOffset())
-	budget := int64(batchBytes)
-	if live.MaxBytesInSecond > 0 {
-		budget = min(budget, c.flow.left(now, live.MaxBytesInSecond))
-	}
+	budget := live.budgetNow(&c.flow, now)
 	idleFor := heartbeat
 	if c.link.started {
 		idleFor = c.link.wroteAt + heartbeat - now
@@ -230,7 +109,7 @@ func (c *HAConnection) turn() (sent bool, wait time.Duration, err error) {
 	case what.heartbeat:
 		c.out.head(header{phyOffset: what.from})
 	case budget <= 0:
-		return true, time.Duration(1000-now%1000) * time.Millisecond, nil
+		return true, nextSecond(now), nil
 	}
 	defer c.out.reset()
 	n := 0

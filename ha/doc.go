@@ -46,6 +46,9 @@
 //	SwitchFollower         follower with automatic switching         switchClient
 //	SyncSet, Epochs        who counts; who wrote what                AutoSwitchHAService: both roles, and Replicas
 //
+// Both protocols share what goes with a socket: masterShell (a reader, a sender), slaveShell (dial, read, report, again) and
+// connections (who is there).
+//
 // # What differs from Java
 //
 // A report that no slave can make (negative, beyond the log, beyond what was sent) closes the connection and confirms

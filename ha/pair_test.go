@@ -305,7 +305,7 @@ func TestStrangersConfirmNothing(t *testing.T) {
 	f(int64(1<<60), [3]byte{}, int64(-1))
 	f(int64(-1))
 	f([3]byte{})
-	require.Eventually(t, func() bool { return len(*m.ha.links.Load()) == 0 }, testWait, testTick)
+	require.Eventually(t, func() bool { return len(m.ha.links.list()) == 0 }, testWait, testTick)
 }
 
 // The answers of SYNC_MASTER by the rules of Java 4 and 5.

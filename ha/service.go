@@ -21,8 +21,7 @@ type HAService struct {
 	group    *GroupTransferService
 	listener net.Listener // nil before Start
 
-	// links are the connections; copied on change.
-	links  atomic.Pointer[[]*HAConnection]
+	links  connections[*HAConnection]
 	mu     sync.Mutex
 	closed bool
 	done   sync.WaitGroup
@@ -32,7 +31,7 @@ type HAService struct {
 // NewHAService makes a service; Start begins to listen.
 func NewHAService(o Options) *HAService {
 	s := &HAService{o: o}
-	s.links.Store(new([]*HAConnection))
+	s.links.log = o.Log
 	s.group = newGroupTransferService(o.Clock, s.confirmed)
 	return s
 }
@@ -40,7 +39,7 @@ func NewHAService(o Options) *HAService {
 // Start accepts slaves; the listener belongs to the service from here on.
 func (s *HAService) Start(l net.Listener) {
 	s.listener = l
-	s.done.Go(s.accept)
+	s.done.Go(func() { acceptSlaves(l, s.o.Slog, s.add) })
 }
 
 // Addr is where slaves connect, nil before Start.
@@ -51,35 +50,17 @@ func (s *HAService) Addr() net.Addr {
 	return s.listener.Addr()
 }
 
-func (s *HAService) accept() {
-	for {
-		conn, err := s.listener.Accept()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				s.o.Slog.Error("no more slaves are accepted", "err", err)
-			}
-			return
-		}
-		s.add(conn)
-	}
-}
-
 // add serves one more connection.
 func (s *HAService) add(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := *s.links.Load()
-	if s.closed || len(old) >= MaxSlaves {
-		s.o.Slog.Warn("connection of a slave refused", "remote", conn.RemoteAddr(), "connections", len(old))
+	if n := len(s.links.list()); s.closed || n >= MaxSlaves {
+		s.o.Slog.Warn("connection of a slave refused", "remote", conn.RemoteAddr(), "connections", n)
 		_ = conn.Close()
 		return
 	}
 	c := newHAConnection(s, conn)
-	links := append(slices.Clone(old), c)
-	s.links.Store(&links)
-	if len(old) == 0 {
-		s.o.Log.WatchLog(s.grew)
-	}
+	s.links.add(c)
 	s.o.Slog.Info("slave connected", "remote", conn.RemoteAddr())
 	s.done.Go(c.readReports)
 	s.done.Go(c.push)
@@ -89,23 +70,12 @@ func (s *HAService) add(conn net.Conn) {
 func (s *HAService) remove(c *HAConnection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	links := slices.DeleteFunc(slices.Clone(*s.links.Load()), func(x *HAConnection) bool { return x == c })
-	s.links.Store(&links)
-	if len(links) == 0 {
-		s.o.Log.WatchLog(nil)
-	}
-}
-
-// grew wakes the senders that sleep.
-func (s *HAService) grew() {
-	for _, c := range *s.links.Load() {
-		c.wake()
-	}
+	s.links.remove(c)
 }
 
 // confirmed is up to where so many slaves have the log.
 func (s *HAService) confirmed(slaves int) store.PhyOffset {
-	links := *s.links.Load()
+	links := s.links.list()
 	if slaves <= 0 || slaves > len(links) {
 		return -1
 	}
@@ -137,7 +107,7 @@ func (s *HAService) acked(offset store.PhyOffset) {
 
 // inSync is how many slaves are connected and not further behind end than MaxGapNotInSync.
 func (s *HAService) inSync(end store.PhyOffset, live *Live) (n int) {
-	for _, c := range *s.links.Load() {
+	for _, c := range s.links.list() {
 		if ack := c.ack.Load(); ack >= 0 && int64(end)-ack < live.MaxGapNotInSync {
 			n++
 		}
@@ -205,7 +175,7 @@ func (s *HAService) Copied(end store.PhyOffset, done func(store.PutStatus)) bool
 func (s *HAService) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	links := *s.links.Load()
+	links := s.links.list()
 	s.mu.Unlock()
 	var err error
 	if s.listener != nil {

@@ -1,27 +1,8 @@
 package ha
 
 import (
-	"encoding/binary"
-	"fmt"
-	"net"
-	"time"
-
 	"skylark/store"
 )
-
-// say reports an offset.
-func (c *HAClient) say(conn net.Conn, offset int64) error {
-	var b [reportBytes]byte
-	binary.BigEndian.PutUint64(b[:], uint64(offset))
-	if err := conn.SetWriteDeadline(time.Now().Add(c.o.Live().HousekeepingInterval)); err != nil {
-		return fmt.Errorf("ha: %w", err)
-	}
-	if _, err := conn.Write(b[:]); err != nil {
-		return fmt.Errorf("ha: report to the master: %w", err)
-	}
-	c.wrote.Store(c.o.Clock.Millis())
-	return nil
-}
 
 // ClientStatus is a slave's part of GET_BROKER_HA_STATUS (Java HARuntimeInfo.HAClientRuntimeInfo).
 type ClientStatus struct {
@@ -31,14 +12,6 @@ type ClientStatus struct {
 	LastWrite      int64
 	BytesPerSecond int64
 	Max            store.PhyOffset
-}
-
-// Status is the state now.
-func (c *HAClient) Status() ClientStatus {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return ClientStatus{Activated: c.State() == ClientTransfer, Master: c.address, LastRead: c.readAt.Load(),
-		LastWrite: c.wrote.Load(), BytesPerSecond: c.flow.perSecond(c.o.Clock.Millis()), Max: c.o.Log.MaxPhyOffset()}
 }
 
 // SlaveStatus is one connection in GET_BROKER_HA_STATUS (Java HARuntimeInfo.HAConnectionRuntimeInfo).
@@ -56,7 +29,7 @@ type SlaveStatus struct {
 func (s *HAService) Slaves() []SlaveStatus {
 	live, end, now := s.o.Live(), s.o.Log.MaxPhyOffset(), s.o.Clock.Millis()
 	var all []SlaveStatus
-	for _, c := range *s.links.Load() {
+	for _, c := range s.links.list() {
 		c.mu.Lock()
 		ack := c.ack.Load()
 		if ack >= 0 {

@@ -3,54 +3,28 @@ package ha
 import (
 	"errors"
 	"net"
-	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"skylark/store"
 )
 
-// switchConnection is one slave's connection on a master whose role a controller decided (Java AutoSwitchHAConnection): as
-// HAConnection a goroutine that reads reports and one that pushes the log, from its files to the socket.
+// switchConnection is one slave's connection on a master whose role a controller decided (Java AutoSwitchHAConnection).
 type switchConnection struct {
-	s    *AutoSwitchHAService
-	conn net.Conn
-	out  pen
+	masterShell
+	s *AutoSwitchHAService
 
 	mu         sync.Mutex
 	link       *SwitchLink
 	flow       flowBudget
 	introduced bool
 	closed     bool
-
-	idle   atomic.Bool
-	wakeup chan struct{}
-	stop   chan struct{}
 }
 
 func newSwitchConnection(s *AutoSwitchHAService, conn net.Conn) *switchConnection {
-	c := &switchConnection{s: s, conn: conn, wakeup: make(chan struct{}, 1), stop: make(chan struct{})}
-	c.link = NewSwitchLink(s.o.Epochs, s.o.Clock.Millis())
-	c.out.conn = conn
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetNoDelay(true)
-	}
+	c := &switchConnection{s: s, link: NewSwitchLink(s.o.Epochs, s.o.Clock.Millis())}
+	c.setUp(conn, s.o.Live, c)
 	return c
-}
-
-// wake tells the pushing goroutine that there is more. One atomic load while it is awake.
-func (c *switchConnection) wake() {
-	if c.idle.Load() && c.idle.CompareAndSwap(true, false) {
-		c.wakeNow()
-	}
-}
-
-func (c *switchConnection) wakeNow() {
-	select {
-	case c.wakeup <- struct{}{}:
-	default:
-	}
 }
 
 // close ends the connection, once.
@@ -64,39 +38,12 @@ func (c *switchConnection) close(why error) {
 	id, _, _ := c.link.Slave()
 	next := c.link.next
 	c.mu.Unlock()
-	close(c.stop)
-	_ = c.conn.Close()
+	c.end()
 	if !errors.Is(why, errServiceClosed) {
 		c.s.o.Slog.Warn("connection of a slave closed", "remote", c.conn.RemoteAddr(), "brokerId", id, "phyOffset", next,
 			"err", why)
 	}
 	c.s.remove(c, id)
-}
-
-// readReports takes what the slave says until the connection ends.
-func (c *switchConnection) readReports() {
-	buf := make([]byte, 4<<10)
-	for {
-		limit := c.s.o.Live().HousekeepingInterval
-		if err := c.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
-			c.close(err)
-			return
-		}
-		n, err := c.conn.Read(buf)
-		if n > 0 {
-			if err := c.received(buf[:n]); err != nil {
-				c.close(err)
-				return
-			}
-		}
-		if errors.Is(err, os.ErrDeadlineExceeded) || err == nil && c.expired(limit) {
-			err = errSilentSlave
-		}
-		if err != nil {
-			c.close(err)
-			return
-		}
-	}
 }
 
 // expired also ends a peer that drips single bytes.
@@ -121,8 +68,7 @@ func (c *switchConnection) received(b []byte) error {
 	c.mu.Unlock()
 	if err != nil {
 		if refused {
-			_ = c.conn.SetWriteDeadline(time.Now().Add(time.Second))
-			_, _ = c.conn.Write(refusal) // the connection ends anyway
+			c.refuse(refusal)
 		}
 		return err
 	}
@@ -142,69 +88,20 @@ func (c *switchConnection) received(b []byte) error {
 	return nil
 }
 
-// push sends the log and heartbeats until the connection ends.
-func (c *switchConnection) push() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		sent, wait, err := c.turn()
-		if err != nil {
-			c.close(err)
-			return
-		}
-		if sent && wait == 0 {
-			select {
-			case <-c.stop:
-				return
-			default:
-				continue
-			}
-		}
-		if !c.sleep(timer, sent, wait) {
-			return
-		}
-	}
-}
-
-// sleep waits until there may be something to send; false at the end.
-func (c *switchConnection) sleep(timer *time.Timer, sent bool, wait time.Duration) bool {
-	timer.Reset(wait)
-	if sent { // a moment for more to come, whoever wakes us
-		select {
-		case <-timer.C:
-			return true
-		case <-c.stop:
-			return false
-		}
-	}
-	c.idle.Store(true)
+func (c *switchConnection) more() bool {
 	c.mu.Lock()
-	more := c.link.Started() && c.link.Next() < c.s.o.Log.MaxPhyOffset()
-	c.mu.Unlock()
-	if !more {
-		select {
-		case <-c.wakeup:
-		case <-timer.C:
-		case <-c.stop:
-			return false
-		}
-	}
-	c.idle.Store(false)
-	return true
+	defer c.mu.Unlock()
+	return c.link.Started() && c.link.Next() < c.s.o.Log.MaxPhyOffset()
 }
 
-// turn sends what is due: the handshake, a heartbeat, or frames of batchBytes together. sent and wait tell what follows: at
-// once again, after a moment for more to gather, or when somebody wakes us, at the latest after wait.
+// turn sends what is due: the handshake, a heartbeat, or frames of batchBytes together.
 func (c *switchConnection) turn() (sent bool, wait time.Duration, err error) {
 	live, log := c.s.o.Live(), c.s.o.Log
 	now, end, confirm := c.s.o.Clock.Millis(), log.MaxPhyOffset(), c.s.ConfirmOffset()
 	heartbeat := live.HeartbeatInterval.Milliseconds()
 	c.mu.Lock()
 	what, ok := c.link.Due(now, heartbeat, end, confirm)
-	budget := int64(batchBytes)
-	if live.MaxBytesInSecond > 0 {
-		budget = min(budget, c.flow.left(now, live.MaxBytesInSecond))
-	}
+	budget := live.budgetNow(&c.flow, now)
 	idle := c.link.IdleMillis(now, heartbeat)
 	c.mu.Unlock()
 	defer c.out.reset()
@@ -217,7 +114,7 @@ func (c *switchConnection) turn() (sent bool, wait time.Duration, err error) {
 	case what.Heartbeat:
 		c.out.wrote(c.link.AppendHead(c.out.space(), what.From, 0, confirm))
 	case budget <= 0:
-		return true, time.Duration(1000-now%1000) * time.Millisecond, nil
+		return true, nextSecond(now), nil
 	default:
 		if n = c.gather(what.From, int(budget), frame, confirm); n == 0 {
 			if what.From < log.MinPhyOffset() {

@@ -635,7 +635,7 @@ func TestSwitchStrangers(t *testing.T) {
 				<-time.After(time.Millisecond)
 			}
 			require.Equal(t, store.SlaveNotAvailable, putWait(m).Status)
-			g.await("closed", func() bool { return len(*m.ha.all.Load()) == 0 })
+			g.await("closed", func() bool { return len(m.ha.links.list()) == 0 })
 			_ = a.Close()
 		}
 		f(appendSwitchReport(nil, 1<<40))

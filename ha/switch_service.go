@@ -39,7 +39,7 @@ type AutoSwitchHAService struct {
 	set     SyncSet
 	group   *GroupTransferService // of this time as master, nil on a slave
 	ledFrom store.PhyOffset       // where the log ended when this time as master began
-	links   []*switchConnection
+	links   connections[*switchConnection]
 	byID    map[int64]*switchConnection // the newest of each slave
 	client  *switchClient               // nil on a master
 	id      int64                       // of this replica
@@ -48,9 +48,8 @@ type AutoSwitchHAService struct {
 	masters int32                       // the epoch of the last role, NoEpoch before the first
 	closed  bool
 
-	all     atomic.Pointer[[]*switchConnection] // links, to wake them without a lock
-	inSync  atomic.Int32                        // SyncSet.InSync of a master, 0 on a slave
-	confirm atomic.Int64                        // shown of a master, and on a slave what its master says
+	inSync  atomic.Int32 // SyncSet.InSync of a master, 0 on a slave
+	confirm atomic.Int64 // shown of a master, and on a slave what its master says
 	done    sync.WaitGroup
 	stop    chan struct{}
 	look    chan struct{}
@@ -67,7 +66,7 @@ const allOfSet = 1 << 16
 func NewAutoSwitchHAService(o SwitchOptions) (*AutoSwitchHAService, error) {
 	s := &AutoSwitchHAService{o: o, byID: map[int64]*switchConnection{}, masters: NoEpoch, shown: noEnd,
 		stop: make(chan struct{}), look: make(chan struct{}, 1)}
-	s.all.Store(new([]*switchConnection))
+	s.links.log = o.Log
 	s.confirm.Store(int64(o.Log.DispatchedWhere()))
 	if err := o.Epochs.TruncateSuffix(o.Log.MaxPhyOffset() + 1); err != nil { // what a crash took has no epoch either
 		return nil, err
@@ -80,7 +79,7 @@ func NewAutoSwitchHAService(o SwitchOptions) (*AutoSwitchHAService, error) {
 func (s *AutoSwitchHAService) Start(l net.Listener) {
 	s.listener = l
 	if l != nil {
-		s.done.Go(s.accept)
+		s.done.Go(func() { acceptSlaves(l, s.o.Slog, s.add) })
 	}
 	s.done.Go(s.keepSet)
 }
@@ -156,7 +155,7 @@ func (s *AutoSwitchHAService) leadFirst(ctx context.Context, id int64, masterEpo
 	s.client = nil
 	s.mu.Unlock()
 	if client != nil {
-		client.close()
+		client.Close()
 	}
 	end, err := s.o.Log.CutTail()
 	if err != nil {
@@ -269,7 +268,7 @@ func (s *AutoSwitchHAService) leave() {
 		s.o.Log.ConfirmTo(end)
 	}
 	s.inSync.Store(0)
-	group, links := s.group, s.links
+	group, links := s.group, s.links.list()
 	s.group = nil
 	s.mu.Unlock()
 	if group != nil {
@@ -405,7 +404,7 @@ func (s *AutoSwitchHAService) Close() error {
 	s.closed = true
 	client := s.client
 	s.client = nil
-	group, links := s.group, s.links
+	group, links := s.group, s.links.list()
 	s.mu.Unlock()
 	close(s.stop)
 	var err error
@@ -413,7 +412,7 @@ func (s *AutoSwitchHAService) Close() error {
 		err = s.listener.Close()
 	}
 	if client != nil {
-		client.close()
+		client.Close()
 	}
 	for _, c := range links {
 		c.close(errServiceClosed)

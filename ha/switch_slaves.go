@@ -1,68 +1,33 @@
 package ha
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"slices"
 
 	"skylark/store"
 )
-
-func (s *AutoSwitchHAService) accept() {
-	for {
-		conn, err := s.listener.Accept()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				s.o.Slog.Error("no more slaves are accepted", "err", err)
-			}
-			return
-		}
-		s.add(conn)
-	}
-}
 
 // add serves one more connection, on a master.
 func (s *AutoSwitchHAService) add(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || !s.set.Leading() || len(s.links) >= MaxSlaves {
-		s.o.Slog.Debug("connection of a slave refused", "remote", conn.RemoteAddr(), "connections", len(s.links),
-			"master", s.set.Leading())
+	if n := len(s.links.list()); s.closed || !s.set.Leading() || n >= MaxSlaves {
+		s.o.Slog.Debug("connection of a slave refused", "remote", conn.RemoteAddr(), "connections", n, "master",
+			s.set.Leading())
 		_ = conn.Close()
 		return
 	}
 	c := newSwitchConnection(s, conn)
-	s.setLinks(append(slices.Clone(s.links), c))
+	s.links.add(c)
 	s.o.Slog.Info("slave connected", "remote", conn.RemoteAddr())
 	s.done.Go(c.readReports)
 	s.done.Go(c.push)
 }
 
-// setLinks replaces the connections. The caller holds mu.
-func (s *AutoSwitchHAService) setLinks(links []*switchConnection) {
-	before := len(s.links)
-	s.links = links
-	s.all.Store(&links)
-	switch {
-	case before == 0 && len(links) > 0:
-		s.o.Log.WatchLog(s.grew)
-	case before > 0 && len(links) == 0:
-		s.o.Log.WatchLog(nil)
-	}
-}
-
-// grew wakes the senders that sleep.
-func (s *AutoSwitchHAService) grew() {
-	for _, c := range *s.all.Load() {
-		c.wake()
-	}
-}
-
 // remove forgets a connection that ended.
 func (s *AutoSwitchHAService) remove(c *switchConnection, id int64) {
 	s.mu.Lock()
-	s.setLinks(slices.DeleteFunc(slices.Clone(s.links), func(x *switchConnection) bool { return x == c }))
+	s.links.remove(c)
 	known := s.byID[id] == c
 	if known {
 		delete(s.byID, id)
@@ -232,7 +197,7 @@ func (s *AutoSwitchHAService) LastEpoch() int32 { return s.o.Epochs.Last() }
 func (s *AutoSwitchHAService) Slaves() []SlaveStatus {
 	end, now := s.o.Log.MaxPhyOffset(), s.o.Clock.Millis()
 	var all []SlaveStatus
-	for _, c := range *s.all.Load() {
+	for _, c := range s.links.list() {
 		c.mu.Lock()
 		id, _, _ := c.link.Slave()
 		status := SlaveStatus{BrokerID: id, Remote: c.conn.RemoteAddr().String(), Ack: c.link.Ack(), Next: c.link.Next(),
@@ -259,7 +224,7 @@ func (s *AutoSwitchHAService) Status() ClientStatus {
 	if client == nil {
 		return ClientStatus{}
 	}
-	return client.status()
+	return client.Status()
 }
 
 // State tells where a slave is with its master; ClientReady on a master.
@@ -269,5 +234,5 @@ func (s *AutoSwitchHAService) State() ClientState {
 	if s.client == nil {
 		return ClientReady
 	}
-	return ClientState(s.client.state.Load())
+	return s.client.State()
 }
