@@ -3,12 +3,9 @@ package broker
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"skylark/codec"
+	"skylark/internal/badframes"
 )
-
-// frameOf is a frame with any header.
-func frameOf(typ codec.SerializeType, header, data []byte) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(4+len(header)+len(data)))
-	b = binary.BigEndian.AppendUint32(b, uint32(typ)<<24|uint32(len(header)))
-	return append(append(b, header...), data...)
-}
 
 // rawConn is a bare connection.
 func rawConn(t *testing.T, b *testBroker) net.Conn {
@@ -54,58 +45,16 @@ func readCommand(t *testing.T, r io.Reader) *codec.Command {
 // Case B01: a malformed header behind a good length costs the guilty connection and nobody else.
 func TestMalformedFrames(t *testing.T) {
 	b := startBroker(t, "")
-	binaryHeader := func(patch func(h []byte)) []byte {
-		req := pullRequest("g", "T", 0, 0, 0)
-		req.Type = codec.SerializeROCKETMQ
-		f, _, _, err := codec.SplitFrame(req.AppendTo(nil), codec.MaxFrameBytes)
-		require.NoError(t, err)
-		h := append([]byte(nil), f.Header...)
-		patch(h)
-		return frameOf(codec.SerializeROCKETMQ, h, nil)
-	}
-	put32 := func(at int, v uint32) func(h []byte) {
-		return func(h []byte) { binary.BigEndian.PutUint32(h[at:], v) }
-	}
-	bad := map[string][]byte{
-		"total length 2":       {0, 0, 0, 2, 0, 0},
-		"serialize type 7":     {0, 0, 0, 4, 7, 0, 0, 0},
-		"header beyond length": append([]byte{0, 0, 0, 20, 0, 0, 0x03, 0xE8}, make([]byte, 16)...),
-		"remark 0x7FFFFFFF":    binaryHeader(put32(13, 0x7FFFFFFF)),
-		"remark -1":            binaryHeader(put32(13, 0xFFFFFFFF)),
-		"ext fields too long":  binaryHeader(put32(17, 0x7FFFFFF0)),
-		"key of 65535":         binaryHeader(func(h []byte) { h[21], h[22] = 0xFF, 0xFF }),
-		"JSON array":           frameOf(codec.SerializeJSON, []byte("[]"), nil),
-		"JSON null":            frameOf(codec.SerializeJSON, []byte("null"), nil),
-		"not UTF-8":            frameOf(codec.SerializeJSON, []byte("{\"code\":11,\"remark\":\"\xff\xfe\"}"), nil),
-		"negative length":      {0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0},
-		"length of 2 GiB":      {0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0},
-	}
 	rounds := 420 // 5,040 connections
 	if testing.Short() || raceEnabled {
 		rounds = 20
 	}
 	b.mustSend("T", 0, "", "healthy")
 	b.waitQueue("T", 0, 1)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for range rounds {
-		for name, frame := range bad {
-			nc, err := net.Dial("tcp", b.Addr().String())
-			require.NoError(t, err)
-			_, err = nc.Write(frame)
-			require.NoError(t, err)
-			require.NoError(t, nc.SetReadDeadline(time.Now().Add(30*time.Second)))
-			_, err = io.Copy(io.Discard, nc)
-			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "%s: the connection is still open", name)
-			_ = nc.Close()
-		}
+	badframes.Refused(t, b.Addr().String(), pullRequest("g", "T", 0, 0, 0), rounds, func() {
 		answer, _ := b.pull("T", 0, 0)
 		require.Equal(t, codec.RespSuccess, answer.Code)
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	require.Less(t, after.HeapAlloc, before.HeapAlloc+64<<20)
+	})
 	require.NoError(t, b.peer.Err())
 }
 
@@ -120,7 +69,7 @@ func TestIncompleteHeaders(t *testing.T) {
 		t.Helper()
 		opaque++
 		header = strings.Replace(header, "{", fmt.Sprintf(`{"opaque":%d,`, opaque), 1)
-		_, err := nc.Write(frameOf(codec.SerializeJSON, []byte(header), data))
+		_, err := nc.Write(badframes.Frame(codec.SerializeJSON, []byte(header), data))
 		require.NoError(t, err)
 		answer := readCommand(t, nc)
 		require.EqualValues(t, opaque, answer.Opaque)

@@ -2,9 +2,7 @@ package namesrv
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -17,16 +15,10 @@ import (
 	"skylark/client"
 	"skylark/codec"
 	"skylark/codec/body"
+	"skylark/internal/badframes"
 	"skylark/internal/vfs"
 	"skylark/reactor"
 )
-
-// frameOf is a frame with any header.
-func frameOf(typ codec.SerializeType, header []byte) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(4+len(header)))
-	b = binary.BigEndian.AppendUint32(b, uint32(typ)<<24|uint32(len(header)))
-	return append(b, header...)
-}
 
 // rawCall sends a header on a connection of its own and reads the answer.
 func rawCall(t *testing.T, ns *NameServer, typ codec.SerializeType, header []byte) *codec.Command {
@@ -35,7 +27,7 @@ func rawCall(t *testing.T, ns *NameServer, typ codec.SerializeType, header []byt
 	require.NoError(t, err)
 	defer nc.Close()
 	require.NoError(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
-	_, err = nc.Write(frameOf(typ, header))
+	_, err = nc.Write(badframes.Frame(typ, header, nil))
 	require.NoError(t, err)
 	var buf []byte
 	for part := make([]byte, 4096); ; {
@@ -65,60 +57,14 @@ func TestMalformedFrames(t *testing.T) {
 	ns := newTCP(t)
 	healthy := dialTCP(t, ns)
 	ok(t, dialTCP(t, ns), brokerSays{addr: "127.0.0.1:10911", topics: []string{"T"}}.register())
-	binaryHeader := func(patch func(h []byte) []byte) []byte {
-		req := routeRequest("T")
-		req.Type = codec.SerializeROCKETMQ
-		f, _, _, err := codec.SplitFrame(req.AppendTo(nil), codec.MaxFrameBytes)
-		require.NoError(t, err)
-		return frameOf(codec.SerializeROCKETMQ, patch(append([]byte(nil), f.Header...)))
-	}
-	put32 := func(at int, v uint32) func(h []byte) []byte {
-		return func(h []byte) []byte { binary.BigEndian.PutUint32(h[at:], v); return h }
-	}
-	bad := map[string][]byte{
-		"total length 2":       {0, 0, 0, 2, 0, 0},
-		"serialize type 7":     {0, 0, 0, 4, 7, 0, 0, 0},
-		"header beyond length": append([]byte{0, 0, 0, 20, 0, 0, 0x03, 0xE8}, make([]byte, 16)...),
-		"remark 0x7FFFFFFF":    binaryHeader(put32(13, 0x7FFFFFFF)),
-		"remark -1":            binaryHeader(put32(13, 0xFFFFFFFF)),
-		"ext fields too long":  binaryHeader(put32(17, 0x7FFFFFF0)),
-		"key of 65535":         binaryHeader(func(h []byte) []byte { h[21], h[22] = 0xFF, 0xFF; return h }),
-		"JSON array":           frameOf(codec.SerializeJSON, []byte("[]")),
-		"JSON null":            frameOf(codec.SerializeJSON, []byte("null")),
-		"not UTF-8":            frameOf(codec.SerializeJSON, []byte("{\"code\":105,\"remark\":\"\xff\xfe\"}")),
-		"negative length":      {0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0},
-		"length of 2 GiB":      {0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0},
-	}
 	rounds := 100
 	if testing.Short() {
 		rounds = 5
 	}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for range rounds {
-		for name, frame := range bad {
-			nc, err := net.Dial("tcp", ns.Addr().String())
-			require.NoError(t, err)
-			_, err = nc.Write(frame)
-			require.NoError(t, err)
-			require.NoError(t, nc.SetReadDeadline(time.Now().Add(10*time.Second)))
-			_, err = io.Copy(io.Discard, nc)
-			require.NotErrorIs(t, err, context.DeadlineExceeded, name)
-			require.False(t, isTimeout(err), "%s: the connection is still open", name)
-			_ = nc.Close()
-		}
+	badframes.Refused(t, ns.Addr().String(), routeRequest("T"), rounds, func() {
 		require.NotNil(t, routeOf(t, healthy, "T"))
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	require.Less(t, after.HeapAlloc, before.HeapAlloc+64<<20)
+	})
 	require.NoError(t, healthy.Err())
-}
-
-func isTimeout(err error) bool {
-	ne, ok := err.(net.Error)
-	return ok && ne.Timeout()
 }
 
 // Case B32 (a): a connection that dies late does not take what another one registered since. The gaps are
