@@ -65,6 +65,7 @@ type switchGroup struct {
 	change func(*store.Options)
 	live   Live
 	all    []*switchReplica
+	thaws  []func() // of freeze
 
 	mu       sync.Mutex
 	master   int64
@@ -197,10 +198,13 @@ func (r *switchReplica) setLive(change func(*Live)) {
 	r.live.Store(&l)
 }
 
+// freeze holds what r does until thaw, or the end of the group: a test that fails meanwhile must not hang.
 func (g *switchGroup) freeze(r *switchReplica) (thaw func()) {
 	gate := make(chan struct{})
 	r.gate.Store(&gate)
-	return func() { r.gate.Store(nil); close(gate) }
+	thaw = sync.OnceFunc(func() { r.gate.Store(nil); close(gate) })
+	g.thaws = append(g.thaws, thaw)
+	return thaw
 }
 
 func (r *switchReplica) stop(t *testing.T) {
@@ -211,6 +215,9 @@ func (r *switchReplica) stop(t *testing.T) {
 
 // stop ends all.
 func (g *switchGroup) stop() {
+	for _, thaw := range g.thaws {
+		thaw()
+	}
 	for _, r := range g.all {
 		if r != nil {
 			r.stop(g.t)
