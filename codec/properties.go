@@ -17,17 +17,21 @@ const (
 // separator, with an empty name or an empty value. ok is false at the end. The value may hold further \x01.
 func NextProperty(props []byte) (name, value, rest []byte, ok bool) {
 	for len(props) > 0 {
-		entry := props
-		if end := bytes.IndexByte(props, PropValueSeparator); end >= 0 {
-			entry, props = props[:end:end], props[end+1:]
-		} else {
-			props = nil
-		}
+		var entry []byte
+		entry, props = cutEntry(props)
 		if at := bytes.IndexByte(entry, PropNameSeparator); at > 0 && at < len(entry)-1 {
 			return entry[:at:at], entry[at+1:], props, true
 		}
 	}
 	return nil, nil, nil, false
+}
+
+// cutEntry takes the first entry off props, also one that Java skips.
+func cutEntry(props []byte) (entry, rest []byte) {
+	if end := bytes.IndexByte(props, PropValueSeparator); end >= 0 {
+		return props[:end:end], props[end+1:]
+	}
+	return props, nil
 }
 
 // EachProperty ranges over the properties in their order, duplicates included; the last of a name is the
@@ -48,12 +52,8 @@ func EachProperty(props []byte) iter.Seq2[[]byte, []byte] {
 func LookupProperty(props []byte, name string) (value []byte, ok bool) {
 	at := len(name)
 	for len(props) > 0 {
-		entry := props
-		if end := bytes.IndexByte(props, PropValueSeparator); end >= 0 {
-			entry, props = props[:end:end], props[end+1:]
-		} else {
-			props = nil
-		}
+		var entry []byte
+		entry, props = cutEntry(props)
 		// a name has no separator in it, so this is the first one of the entry
 		if at > 0 && at < len(entry)-1 && entry[at] == PropNameSeparator && string(entry[:at]) == name {
 			value, ok = entry[at+1:], true
