@@ -93,13 +93,10 @@ var deliverProperties = [...]struct {
 func deliverMillis(props []byte, now int64) (int64, error) {
 	var values [len(deliverProperties)][]byte
 	for name, value := range codec.EachProperty(props) {
-		switch string(name) {
-		case codec.PropTimerDelaySec:
-			values[0] = value
-		case codec.PropTimerDelayMs:
-			values[1] = value
-		case codec.PropTimerDeliverMs:
-			values[2] = value
+		for i := range deliverProperties {
+			if string(name) == deliverProperties[i].name {
+				values[i] = value
+			}
 		}
 	}
 	for i, p := range &deliverProperties {
