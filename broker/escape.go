@@ -9,6 +9,7 @@ import (
 
 	"skylark/broker/pop"
 	"skylark/codec"
+	"skylark/codec/body"
 	"skylark/store"
 )
 
@@ -77,26 +78,33 @@ func (b *Broker) sendElsewhere(m *codec.Message, without ...string) error {
 	if err != nil {
 		return fmt.Errorf("broker: route of %s: %w", m.Topic, err)
 	}
-	type target struct {
-		addr   string
-		queues int32
-	}
-	var targets []target
-	for _, q := range route.QueueDatas {
-		if q.Perm&codec.PermWrite == 0 || q.WriteQueueNums <= 0 || q.BrokerName == b.cfg.broker.BrokerName {
-			continue
-		}
-		for _, d := range route.BrokerDatas {
-			if addr := d.MasterAddr(); d.BrokerName == q.BrokerName && addr != "" {
-				targets = append(targets, target{addr, q.WriteQueueNums})
-			}
-		}
-	}
+	targets := slices.DeleteFunc(b.otherMasters(route), func(to otherMaster) bool { return to.queues <= 0 })
 	if len(targets) == 0 {
 		return fmt.Errorf("broker: no other broker takes messages of %s", m.Topic)
 	}
 	to := targets[rand.IntN(len(targets))]
 	return b.sendTo(to.addr, rand.Int32N(to.queues), m, without...)
+}
+
+// otherMaster is another broker that takes messages of a topic.
+type otherMaster struct {
+	name, cluster, addr string
+	queues              int32
+}
+
+// otherMasters are those in the route of a topic.
+func (b *Broker) otherMasters(route *body.TopicRouteData) (list []otherMaster) {
+	for _, q := range route.QueueDatas {
+		if q.Perm&codec.PermWrite == 0 || q.BrokerName == b.cfg.broker.BrokerName {
+			continue
+		}
+		for _, d := range route.BrokerDatas {
+			if addr := d.MasterAddr(); d.BrokerName == q.BrokerName && addr != "" {
+				list = append(list, otherMaster{q.BrokerName, d.Cluster, addr, q.WriteQueueNums})
+			}
+		}
+	}
+	return list
 }
 
 // sendTo sends a message, without some properties, to a queue of another broker.

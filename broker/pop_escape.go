@@ -22,15 +22,11 @@ type popPeers struct {
 	failed map[string]time.Time // by broker name
 }
 
-// popTakers are the other brokers that take records of the revive topic for a topic, by their names.
+// popTakers are the other brokers that take records of the revive topic for a topic, by their names; queues are those of
+// the revive topic.
 type popTakers struct {
 	at   time.Time
-	list []popTaker
-}
-
-type popTaker struct {
-	name, addr string
-	queues     int32
+	list []otherMaster
 }
 
 const (
@@ -63,7 +59,7 @@ func (b *Broker) sendRevive(name pop.RecordName, m *codec.Message, without ...st
 }
 
 // popTakers are in the order of their names.
-func (b *Broker) popTakers(topicName string) ([]popTaker, error) {
+func (b *Broker) popTakers(topicName string) ([]otherMaster, error) {
 	p := &b.popPeers
 	now := b.clock.Now()
 	p.mu.Lock()
@@ -84,19 +80,13 @@ func (b *Broker) popTakers(topicName string) ([]popTaker, error) {
 	for _, q := range revive.QueueDatas {
 		queues[q.BrokerName] = q.WriteQueueNums
 	}
-	c := b.cfg.broker
-	var list []popTaker
-	for _, q := range route.QueueDatas {
-		if q.Perm&codec.PermWrite == 0 || q.BrokerName == c.BrokerName || queues[q.BrokerName] <= 0 {
-			continue
-		}
-		for _, d := range route.BrokerDatas {
-			if addr := d.MasterAddr(); d.BrokerName == q.BrokerName && addr != "" && d.Cluster == c.BrokerClusterName {
-				list = append(list, popTaker{q.BrokerName, addr, queues[q.BrokerName]})
-			}
-		}
+	list := slices.DeleteFunc(b.otherMasters(route), func(to otherMaster) bool {
+		return queues[to.name] <= 0 || to.cluster != b.cfg.broker.BrokerClusterName
+	})
+	for i := range list {
+		list[i].queues = queues[list[i].name]
 	}
-	slices.SortFunc(list, func(x, y popTaker) int { return strings.Compare(x.name, y.name) })
+	slices.SortFunc(list, func(x, y otherMaster) int { return strings.Compare(x.name, y.name) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.takers == nil || len(p.takers) >= maxTakers {
