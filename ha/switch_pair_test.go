@@ -186,6 +186,33 @@ func (g *switchGroup) elect(id int64) *switchReplica {
 	return m
 }
 
+// begin elects the first replica and has all of them copy some messages.
+func (g *switchGroup) begin() *switchReplica {
+	g.t.Helper()
+	m := g.elect(1)
+	g.inSync(m, len(g.all))
+	fill(g.t, m.MessageStore, 20, "common")
+	g.same(m)
+	return m
+}
+
+// setDeaf has the controller answer nothing.
+func (g *switchGroup) setDeaf(deaf bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.deaf = deaf
+}
+
+// putsUnderWay puts messages that wait for their copies, and gives them a second to get as far as they can.
+func putsUnderWay(m *switchReplica) (answers chan store.PutStatus) {
+	answers = make(chan store.PutStatus, 8)
+	for range cap(answers) {
+		go func() { answers <- putWait(m).Status }()
+	}
+	time.Sleep(time.Second)
+	return answers
+}
+
 func (g *switchGroup) follow(r *switchReplica) {
 	g.t.Helper()
 	r.ha.SetMaster(fmt.Sprint(g.master))
@@ -408,17 +435,10 @@ func TestSwitchCutsAnOldMaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newSwitchGroup(t, 3, switchLive())
 		defer g.stop()
-		old := g.elect(1)
-		g.inSync(old, 3)
-		fill(t, old.MessageStore, 20, "common")
-		g.same(old)
+		old := g.begin()
 		seen := old.MaxOffset("T", 0)
 		thaw2, thaw3 := g.freeze(g.all[1]), g.freeze(g.all[2])
-		answers := make(chan store.PutStatus, 8)
-		for range 8 {
-			go func() { answers <- putWait(old).Status }()
-		}
-		time.Sleep(time.Second)
+		answers := putsUnderWay(old)
 		require.Equal(t, seen, old.MaxOffset("T", 0), "shown before it is confirmed")
 		require.Empty(t, answers)
 		end := old.MaxPhyOffset()
@@ -426,9 +446,7 @@ func TestSwitchCutsAnOldMaster(t *testing.T) {
 		thaw3()
 		g.all[1].ha.SetMaster("")
 		g.all[2].ha.SetMaster("")
-		g.mu.Lock()
-		g.deaf = true
-		g.mu.Unlock()
+		g.setDeaf(true)
 		// whatever the others got of it before they let go, the new master decides
 		m := g.all[1]
 		g.mu.Lock()
@@ -439,7 +457,7 @@ func TestSwitchCutsAnOldMaster(t *testing.T) {
 		require.Equal(t, store.PutOK, putWait(m).Status)
 		g.follow(old)
 		g.follow(g.all[2])
-		for range 8 {
+		for range cap(answers) {
 			require.NotEqual(t, store.PutOK, <-answers)
 		}
 		g.inSync(m, 3)
@@ -510,16 +528,12 @@ func TestSwitchUnknownAnswer(t *testing.T) {
 		defer g.stop()
 		m := g.elect(1)
 		g.inSync(m, 2)
-		g.mu.Lock()
-		g.deaf = true
-		g.mu.Unlock()
+		g.setDeaf(true)
 		g.all[1].stop(t)
 		g.all[1] = nil
 		require.Equal(t, store.FlushSlaveTimeout, putWait(m).Status, "the controller may still have both")
 		require.Equal(t, 1, m.ha.InSyncReplicas())
-		g.mu.Lock()
-		g.deaf = false
-		g.mu.Unlock()
+		g.setDeaf(false)
 		g.await("alone", func() bool { set, _ := m.ha.SyncStateSet(); return len(set) == 1 })
 		require.Equal(t, store.PutOK, putWait(m).Status)
 	})

@@ -18,30 +18,16 @@ func (g *switchGroup) restart(id int64) *switchReplica {
 	return g.start(id)
 }
 
-// setDeaf has the controller answer nothing.
-func (g *switchGroup) setDeaf(deaf bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.deaf = deaf
-}
-
 // A slave is stopped while its log has messages that another member of the SyncStateSet lacks. When it is back, its
 // consumers see them as soon as they are confirmed, and not before: the next master may not have them.
 func TestSwitchRestartHidesWhatIsNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newSwitchGroup(t, 3, switchLive())
 		defer g.stop()
-		m := g.elect(1)
-		g.inSync(m, 3)
-		fill(t, m.MessageStore, 20, "common")
-		g.same(m)
+		m := g.begin()
 		seen, confirmed := m.MaxOffset("T", 0), m.MaxPhyOffset()
 		thaw := g.freeze(g.all[2])
-		answers := make(chan store.PutStatus, 8)
-		for range 8 {
-			go func() { answers <- putWait(m).Status }()
-		}
-		time.Sleep(time.Second)
+		answers := putsUnderWay(m)
 		require.Equal(t, m.MaxPhyOffset(), g.all[1].MaxPhyOffset())
 		s := g.restart(2)
 		hidden := func() {
@@ -64,7 +50,7 @@ func TestSwitchRestartHidesWhatIsNotConfirmed(t *testing.T) {
 		g.inSync(m, 3)
 		g.same(m)
 		require.Greater(t, s.MaxOffset("T", 0), seen)
-		for range 8 {
+		for range cap(answers) {
 			<-answers
 		}
 	})
@@ -76,10 +62,7 @@ func TestSwitchRestartAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newSwitchGroup(t, 2, switchLive())
 		defer g.stop()
-		m := g.elect(1)
-		g.inSync(m, 2)
-		fill(t, m.MessageStore, 20, "common")
-		g.same(m)
+		m := g.begin()
 		g.all[1].stop(t)
 		g.all[1] = nil
 		g.await("alone", func() bool { return m.ha.InSyncReplicas() == 1 })
@@ -156,10 +139,7 @@ func TestSwitchRestartOfAMasterHidesWhatIsNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newSwitchGroup(t, 2, switchLive())
 		defer g.stop()
-		m := g.elect(1)
-		g.inSync(m, 2)
-		fill(t, m.MessageStore, 20, "common")
-		g.same(m)
+		m := g.begin()
 		seen, confirmed := m.MaxOffset("T", 0), m.MaxPhyOffset()
 		thaw := g.freeze(g.all[1])
 		g.setDeaf(true) // the slave stays in the set
