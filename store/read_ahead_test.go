@@ -68,6 +68,21 @@ func coldStore(t *testing.T) (*MessageStore, *askedFS) {
 	return openStore(t, o), fs
 }
 
+// coldFile is a cold file that nobody else knows: the services of a store take references of its files now and then.
+func coldFile(t *testing.T) (*mappedFile, *askedFS) {
+	t.Helper()
+	fs, live := newAskedFS(), atomic.Int64{}
+	require.NoError(t, fs.MkdirAll("/commitlog"))
+	mf, err := createMappedFile(fs, "/commitlog/0", 0, 16<<20, true, &live)
+	require.NoError(t, err)
+	mf.setPosition(mf.size)
+	t.Cleanup(func() {
+		mf.releaseNow()
+		require.Zero(t, live.Load())
+	})
+	return mf, fs
+}
+
 // TestReadAheadServesTheNextPulls: who begins on the disk waits once; what follows is in memory when it is asked for.
 func TestReadAheadServesTheNextPulls(t *testing.T) {
 	s, fs := coldStore(t)
@@ -90,8 +105,7 @@ func TestReadAheadServesTheNextPulls(t *testing.T) {
 
 // TestReadAheadWithoutReaders: when too much waits, or the readers have ended, whoever needs the bytes reads them.
 func TestReadAheadWithoutReaders(t *testing.T) {
-	s, _ := coldStore(t)
-	mf := s.cl.files.first()
+	mf, _ := coldFile(t)
 	f := func(r *readAheadService) {
 		t.Helper()
 		refs := mf.refs.Load()
@@ -111,8 +125,7 @@ func TestReadAheadWithoutReaders(t *testing.T) {
 
 // TestReadAheadGivesReferencesBack: what waits when the store closes is asked for and let go.
 func TestReadAheadGivesReferencesBack(t *testing.T) {
-	s, fs := coldStore(t)
-	mf := s.cl.files.first()
+	mf, fs := coldFile(t)
 	refs := mf.refs.Load()
 	r := newReadAheadService()
 	r.serving = true
