@@ -127,11 +127,13 @@ func (s *groupCommitService) expire() {
 	}
 }
 
+// work tells that somebody waits, or that something is not flushed or not committed: a file without a write buffer may have
+// bytes of which only the first is true, for a flush takes what was put after the commit, too.
 func (s *groupCommitService) work() bool {
 	s.mu.Lock()
 	queued := len(s.waiting) > 0
 	s.mu.Unlock()
-	return queued || !s.broken.Load() && s.files.flushedWhere.Load() < s.files.wroteEnd()
+	return queued || !s.broken.Load() && min(s.files.flushedWhere.Load(), s.files.maxOffset()) < s.files.wroteEnd()
 }
 
 func (s *groupCommitService) run() {

@@ -170,6 +170,46 @@ func mustLoad(t *testing.T, o Options) *mappedFileQueue {
 	return q
 }
 
+// TestPoolShowsWhatIsFlushed: a put into a file without a buffer that comes between commit and flush is on the disk before
+// it is committed, and is shown without another put.
+func TestPoolShowsWhatIsFlushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		hold := func(errorfs.Op) error {
+			<-release
+			return nil
+		}
+		o := poolOptions(errorfs.Wrap(vfs.NewMem(), errorfs.MustParse(`(msync "*/commitlog/*" call hold)`,
+			errorfs.WithHook("hold", hold))), SyncFlush)
+		o.TransientStorePoolSize = 1
+		s, err := Open(o)
+		require.NoError(t, err)
+		require.NoError(t, s.Start())
+		put := func(bodyBytes int) {
+			m := testMessage("T", 0, strings.Repeat("x", bodyBytes))
+			m.WaitStoreMsgOK = false
+			require.Equal(t, PutOK, s.Put(m).Status)
+			synctest.Wait()
+		}
+		put(7000) // its flush hangs
+		put(7000)
+		put(7000) // in the second file, for which there is no buffer
+		require.Len(t, s.cl.files.list(), 2)
+		require.False(t, s.cl.files.last().buffered)
+		release <- struct{}{}
+		synctest.Wait() // all is committed, and the flush is at the first file
+		require.Zero(t, s.RemainHowManyDataToCommit())
+		put(100)
+		require.Positive(t, s.RemainHowManyDataToCommit())
+		close(release)
+		synctest.Wait()
+		require.Zero(t, s.RemainHowManyDataToCommit())
+		require.EqualValues(t, 4, s.MaxOffset("T", 0))
+		require.NoError(t, s.Close())
+		synctest.Wait()
+	})
+}
+
 // TestPoolEmpty: without a free buffer a file is written through its mapping; with FastFail puts are refused until a
 // buffer comes back.
 func TestPoolEmpty(t *testing.T) {
