@@ -280,3 +280,28 @@ func TestPopOfChangedMessage(t *testing.T) {
 		b.stop()
 	})
 }
+
+// The receipts of a message that is changed several times in a millisecond have different pop times: a broker that starts
+// later knows their records by nothing else.
+func TestPopChangedQuickly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := startPopBroker(t, "")
+		b.sendN("T", 0, 1)
+		m := b.popN("T", 1, 400*time.Millisecond)[0]
+		times := map[int64]bool{m.receipt.PopTime: true}
+		for _, invisible := range []time.Duration{600 * time.Millisecond, 7 * time.Second, 200 * time.Millisecond} {
+			next, answer := b.change(m, invisible)
+			require.Equal(t, codec.RespSuccess, answer.Code, answer.Remark)
+			require.False(t, times[next.receipt.PopTime], "%s", next.receipt)
+			m, times[next.receipt.PopTime] = next, true
+		}
+		b.mustAck(m)
+		time.Sleep(10 * time.Millisecond)
+		b = b.restart()
+		for range 15 {
+			time.Sleep(time.Second)
+			require.Empty(t, b.popN("T", 1, time.Minute))
+		}
+		b.stop()
+	})
+}

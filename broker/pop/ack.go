@@ -239,8 +239,10 @@ func (s *Service) ChangeInvisible(r *Receipt, topic, group string, queueID int32
 	q := s.queue(topic, group, queueID)
 	e := &open{reviveQID: r.ReviveQID, queue: q, at: s.o.Clock.Millis(), ck: CheckPoint{BrokerName: s.o.BrokerName,
 		Group: group, Diffs: []int32{0}, Invisible: invisible, Num: 1, QueueID: queueID, StartOffset: at, Topic: topic}}
-	for e.ck.PopTime = e.at; !s.ledger.add(e); {
-		e.ck.PopTime++ // changed twice in a millisecond
+	// Each receipt of a message has a time of its own, also when it is changed several times in a millisecond: records of
+	// check points and acks find each other by it.
+	for e.ck.PopTime = max(e.at, r.PopTime+1); !s.ledger.add(e); {
+		e.ck.PopTime++
 	}
 	if s.acting.Load() {
 		e.buffered = true
