@@ -173,8 +173,12 @@ func (s *TimerMessageStore) finish() error {
 	defer s.mu.Unlock()
 	now := s.o.Clock.Millis()
 	for key, met := range r.recalled {
-		if !met { // nothing to recall: its unit was counted as one message less
-			s.metrics.add(r.topics[key], 1, now)
+		if met {
+			continue
+		}
+		s.metrics.add(r.topics[key], 1, now) // its unit was counted as one message less
+		if r.time+s.precision < s.writeTime {
+			s.noteOverdue(key)
 		}
 	}
 	s.wheel.clear(r.time)
@@ -211,33 +215,25 @@ func (s *TimerMessageStore) deliver(live *Live, p codec.PhyOffset, enqueue int64
 	topic := s.name(value)
 	uniqKey, _ := rec.Property(codec.PropUniqKey)
 	_, isRecall := rec.Property(codec.PropTimerDelUniqKey)
-	if !rolls {
-		if isRecall { // its slot is over
-			return nil
-		}
-		recalled := s.lateRecalls
-		if r != nil {
-			recalled = r.recalled
-		}
-		if len(recalled)+len(s.overdue) > 0 {
-			key := RecallKey(topic, string(uniqKey))
-			if _, ok := recalled[key]; ok {
-				recalled[key] = true
-				return nil
-			}
-			if _, ok := s.overdue[key]; ok {
-				return nil
-			}
-		}
-	} else if isRecall {
-		s.noteOverdue(&rec)
-	}
 	change := int64(-1)
 	switch {
 	case enqueue == math.MaxInt64: // it never was in the wheel
 		change = 0
 	case isRecall:
 		change = 1
+	}
+	switch {
+	case isRecall && rolls:
+		if value, _ := rec.Property(codec.PropTimerOutMs); s.isOver(value) {
+			s.noteRecall(&rec)
+		}
+	case isRecall:
+		if s.readTime < s.writeTime { // what it recalls may roll out of a slot that comes yet
+			s.noteRecall(&rec)
+		}
+		return nil
+	case !rolls && s.isRecalled(topic, uniqKey, change, r):
+		return nil
 	}
 	if !hasTopic {
 		return skip("it has no place to go", errors.New("REAL_TOPIC is missing"))
@@ -253,18 +249,46 @@ func (s *TimerMessageStore) deliver(live *Live, p codec.PhyOffset, enqueue int64
 	return s.put(live, m, &rec, topic, change, due)
 }
 
-// noteOverdue remembers a recall that rolls when the slot it belongs to is over already: after a stop that slot is
-// delivered before the recall can come back to it.
-func (s *TimerMessageStore) noteOverdue(rec *codec.Record) {
-	value, _ := rec.Property(codec.PropTimerOutMs)
-	key, _ := rec.Property(codec.PropTimerDelUniqKey)
-	if out, err := strconv.ParseInt(string(value), 10, 64); err != nil || out >= s.writeTime {
-		return
+// isRecalled tells that a message is not to be delivered, and counts that it has left the wheel. With a recall in its own
+// slot it has been counted: the unit of a recall is one message less.
+func (s *TimerMessageStore) isRecalled(topic string, uniqKey []byte, change int64, r *slotRun) bool {
+	recalled := s.lateRecalls
+	if r != nil {
+		recalled = r.recalled
 	}
+	if len(recalled)+len(s.overdue) == 0 {
+		return false
+	}
+	key := RecallKey(topic, string(uniqKey))
+	if _, ok := recalled[key]; ok {
+		recalled[key] = true
+		return true
+	}
+	if _, ok := s.overdue[key]; ok {
+		s.left(topic, change, 0)
+		return true
+	}
+	return false
+}
+
+// isOver tells that the slot of a message, by its TIMER_OUT_MS, is over.
+func (s *TimerMessageStore) isOver(out []byte) bool {
+	at, err := strconv.ParseInt(string(out), 10, 64)
+	return err == nil && at < s.writeTime
+}
+
+func (s *TimerMessageStore) noteRecall(rec *codec.Record) {
+	key, _ := rec.Property(codec.PropTimerDelUniqKey)
+	s.noteOverdue(string(key))
+}
+
+// noteOverdue remembers a recall that may meet its message later. After a stop slots are delivered in the order of time,
+// all at once: a message or a recall that rolls out of one of them comes back when the slot of both is over.
+func (s *TimerMessageStore) noteOverdue(key string) {
 	if s.overdue == nil {
 		s.overdue = map[string]int64{}
 	}
-	s.overdue[string(key)] = s.o.Clock.Millis()
+	s.overdue[key] = s.o.Clock.Millis()
 }
 
 // forgetOverdue drops what was noted long ago.

@@ -41,6 +41,7 @@ func TestModel(t *testing.T) {
 			m.o = setup{window: rapid.IntRange(2, 200).Draw(rt, "window"),
 				step:  rapid.SampledFrom([]time.Duration{100, 250, 1000}).Draw(rt, "step") * time.Millisecond,
 				async: time.Duration(rapid.IntRange(1, 4000).Draw(rt, "flush")) * time.Millisecond}
+			t.Logf("window %d, step %v, flush %v", m.o.window, m.o.step, m.o.async)
 			m.open()
 			for range rapid.IntRange(1, 20).Draw(rt, "ops") {
 				switch rapid.SampledFrom([]string{"put", "put", "put", "recall", "pause", "stop", "kill"}).Draw(rt, "op") {
@@ -78,6 +79,7 @@ func (m *model) open() {
 
 func (m *model) pause(millis int) {
 	from := time.Now()
+	m.t.Logf("%d down", from.UnixMilli())
 	time.Sleep(time.Duration(millis) * time.Millisecond)
 	m.down = append(m.down, from, time.Now())
 	m.open()
@@ -86,6 +88,7 @@ func (m *model) pause(millis int) {
 func (m *model) put(d time.Duration) {
 	p := &pending{name: fmt.Sprint("m", len(m.all)), due: time.Now().Add(max(d, 0))}
 	p.stored = m.s.put(p.name, d)
+	m.t.Logf("%d put %s, due %d", time.Now().UnixMilli(), p.name, p.due.UnixMilli())
 	synctest.Wait()
 	m.all = append(m.all, p)
 	m.waiting = append(m.waiting, p)
@@ -100,6 +103,7 @@ func (m *model) recall(which int) {
 	if !ok || p.recalled || parseInt(string(out))+1 <= time.Now().UnixMilli() {
 		return // too late, a recall is refused
 	}
+	m.t.Logf("%d recall %s", time.Now().UnixMilli(), p.name)
 	m.s.recall(p.name, p.stored)
 	synctest.Wait()
 	p.recalled = true
@@ -108,6 +112,7 @@ func (m *model) recall(which int) {
 // check compares with what has been delivered.
 func (m *model) check() {
 	t, now := m.t, time.Now()
+	t.Logf("%d check", now.UnixMilli())
 	at := map[string]time.Time{}
 	for _, rec := range m.s.records("T", 3) {
 		_, twice := at[string(rec.Body)]

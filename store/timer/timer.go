@@ -179,8 +179,8 @@ type TimerMessageStore struct {
 	done       map[string]int               // delivered after the checkpoint
 	doneUntil  int64                        // … and due before
 	again      lost
-	// lateRecalls are the keys of the recalls in late; overdue those of recalls that roll although their slot is over,
-	// after a stop, with the time at which that was seen.
+	// lateRecalls are the keys of the recalls in late; overdue those of recalls that met nothing, or roll on, although their
+	// slot is long over, after a stop, with the time at which that was seen.
 	lateRecalls map[string]bool
 	overdue     map[string]int64
 	// Scratch.

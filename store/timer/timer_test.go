@@ -235,6 +235,50 @@ func TestRecall(t *testing.T) {
 	})
 }
 
+// A message and its recall come together also when the broker was away while both were due: whichever of them rolls, the
+// message is not delivered, and the counts are right.
+func TestRecallOverAStop(t *testing.T) {
+	run := func(name string, window int, step time.Duration, f func(m *model, end func(kill bool))) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &model{t: t, fs: newFS(t), o: setup{window: window, step: step, async: 2 * time.Second,
+					file: 52*3 + 16}} // the third unit is the last in its file, and of its batch
+				m.open()
+				f(m, func(kill bool) {
+					if kill {
+						m.fs = m.fs.CloneAll()
+						m.s.kill()
+					} else {
+						m.s.stop()
+					}
+				})
+				after(3 * time.Minute)
+				m.check()
+				require.Zero(t, m.s.count("T"))
+				m.s.stop()
+			})
+		})
+	}
+	run("the message rolls", 18, time.Second, func(m *model, end func(bool)) {
+		m.put(21665 * time.Millisecond)
+		end(false)
+		m.pause(8125)
+		m.recall(0) // does not roll: its slot is in the window
+		end(false)
+		m.pause(21648)
+	})
+	for _, kill := range []bool{false, true} {
+		run(fmt.Sprint("both roll, killed: ", kill), 2, 250*time.Millisecond, func(m *model, end func(bool)) {
+			m.put(4241 * time.Millisecond)
+			m.recall(0)
+			end(false)
+			m.pause(42635)
+			end(kill) // the message is back in its slot, its recall is late
+			m.pause(4)
+		})
+	}
+}
+
 func TestListAndDistribution(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, setup{fs: newFS(t), slots: wheelSlots})
