@@ -285,7 +285,7 @@ func (g *switchGroup) same(m *switchReplica) {
 		}()
 		g.await(fmt.Sprintf("replica %d has all", r.id), func() bool {
 			return r.MaxPhyOffset() == m.MaxPhyOffset() && r.ha.ConfirmOffset() == m.MaxPhyOffset() &&
-				r.DispatchBehindBytes() == 0
+				r.DispatchedWhere() == m.MaxPhyOffset()
 		})
 		require.Equal(g.t, logBytes(m.MessageStore, r.MinPhyOffset()), logBytes(r.MessageStore, r.MinPhyOffset()))
 		for q := range int32(4) {
@@ -492,7 +492,7 @@ func TestSwitchFrozenSlave(t *testing.T) {
 		}
 		require.Equal(t, 1, m.ha.InSyncReplicas())
 		require.GreaterOrEqual(t, time.Since(began), 14*time.Second)
-		g.await("shown", func() bool { return m.DispatchBehindBytes() == 0 && m.MaxOffset("T", 0) > before+4 })
+		g.await("shown", func() bool { return m.DispatchedWhere() == m.MaxPhyOffset() && m.MaxOffset("T", 0) > before+4 })
 		began = time.Now()
 		require.Equal(t, store.PutOK, putWait(m).Status)
 		require.Less(t, time.Since(began), 100*time.Millisecond)

@@ -67,7 +67,7 @@ func TestSwitchRestartAlone(t *testing.T) {
 		g.all[1] = nil
 		g.await("alone", func() bool { return m.ha.InSyncReplicas() == 1 })
 		fill(t, m.MessageStore, 20, "alone")
-		g.await("shown", func() bool { return m.DispatchBehindBytes() == 0 })
+		g.await("shown", func() bool { return m.DispatchedWhere() == m.MaxPhyOffset() })
 		seen := m.MaxOffset("T", 0)
 		m = g.restart(1)
 		require.NoError(t, m.ha.BecomeMaster(t.Context(), 1, g.epoch, g.set, g.setEpoch))
