@@ -202,7 +202,8 @@ func (s *allocateMappedFileService) create(from int64) (*mappedFile, error) {
 			return nil, err
 		}
 	}
-	ahead(mf, min(mf.size, populateChunk), s.o)
+	mf.startZeros(s.o)
+	ahead(mf, min(mf.size, populateChunk), false, s.o)
 	return mf, nil
 }
 

@@ -126,7 +126,9 @@ func (cl *commitLog) start() {
 		if err := cl.ready(last); err != nil {
 			cl.o.Log.Warn("the rest of the last commit log file has no room on the disk", "file", last.path, "err", err)
 		} else {
-			ahead(last, min(last.wrotePosition.Load()+populateChunk, last.size), cl.o)
+			// First: blocks that an earlier run has written ahead are read, with read-ahead.
+			ahead(last, min(last.wrotePosition.Load()+populateChunk, last.size), false, cl.o)
+			last.startZeros(cl.o)
 		}
 	}
 	cl.alloc.start(last)
@@ -252,6 +254,7 @@ func (cl *commitLog) write(mf *mappedFile, pos int64, run []byte, storeTimestamp
 	end := pos + int64(len(run))
 	if populated := mf.populated.Load(); end > populated {
 		cl.writerFaults.Add(pagesTouched(max(pos, populated), end))
+		mf.claim(end)
 	}
 	copy(mf.writable()[pos:end], run)
 	mf.wrotePosition.Store(end)
@@ -303,6 +306,7 @@ func (cl *commitLog) room(need int64) (mf *mappedFile, roll *rollNeeded, err err
 	}
 	// The rest becomes a blank record (Java BLANK_MAGIC_CODE): 8 bytes are written, all count.
 	if rest >= codec.BlankRecordBytes {
+		mf.claim(pos + codec.BlankRecordBytes)
 		codec.AppendBlank(mf.writable()[pos:pos], int(rest))
 		pos += codec.BlankRecordBytes
 	}

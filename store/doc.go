@@ -41,7 +41,8 @@
 // # Locks, in the order in which they are taken
 //
 //	MessageStore.stateMu → MessageStore.appendMu → consumeQueueTable.writeMu → commitLog.putLock → consumeQueueTable.createMu
-//	→ mappedFileQueue.mu; mappedFileQueue.commitMu and flushMu, groupCommitService.mu and storeCheckpoint.mu stand alone.
+//	→ mappedFileQueue.mu; putLock → mappedFile.aheadMu, by a writer who is ahead of the populated pages only;
+//	mappedFileQueue.commitMu and flushMu, groupCommitService.mu and storeCheckpoint.mu stand alone.
 //
 // Every byte goes through internal/vfs, and every wait for time through internal/clock.
 package store

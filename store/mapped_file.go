@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"sync"
 	"sync/atomic"
 
 	"skylark/internal/vfs"
@@ -54,6 +55,9 @@ type mappedFile struct {
 	populated atomic.Int64
 	// prewritten is the end of the blocks whose zeros are on the disk (see prewrite).
 	prewritten atomic.Int64
+	// aheadMu orders zeros that are written ahead with a writer that got there first (see claim).
+	aheadMu sync.Mutex
+	zeros   vfs.File // where they are written, nil: they are not; guarded by aheadMu
 	// storeTimestamp is that of the last record written, ms.
 	storeTimestamp atomic.Int64
 
@@ -211,6 +215,9 @@ func (mf *mappedFile) releaseNow() {
 
 func (mf *mappedFile) unmap() {
 	mf.desc.close()
+	mf.aheadMu.Lock()
+	mf.closeZeros()
+	mf.aheadMu.Unlock()
 	_ = mf.dropBuffer() // a file given up with its buffer: what was not committed is lost, and that was said
 	if err := mf.unmapViews(); err != nil {
 		// A second unmap is what the reference count rules out, and the kernel has no other reason.

@@ -132,6 +132,8 @@ type Options struct {
 
 	// noPrewrite leaves the blocks of SYNC_FLUSH files as the file system made them; for measurements.
 	noPrewrite bool
+	// zeroRate, bytes a second, is from when on zeros are written ahead (see populateAheadService); 0 is defaultZeroRate.
+	zeroRate int64
 
 	FS       vfs.FS
 	Clock    clock.Clock
@@ -197,6 +199,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.DeleteFileBatchMax, 10)
 	setDefault(&o.OSPageCacheBusyTimeout, time.Second)
 	setDefault(&o.PopulateAheadBytes, 16<<20)
+	setDefault(&o.zeroRate, defaultZeroRate)
 	setDefault(&o.GroupCommitQueue, 65536)
 	setDefault(&o.FlushLeastPagesWhenWarmMapedFile, 4096)
 	setDefault(&o.TransientStorePoolSize, 5)

@@ -3,7 +3,9 @@ package store
 import (
 	"log/slog"
 	"math"
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"skylark/internal/vfs"
 )
@@ -12,16 +14,25 @@ const (
 	// firstPopulateWindow is how far ahead of the writer pages are faulted in at first. Every time the writer asks for
 	// more it doubles, up to Options.PopulateAheadBytes: an idle broker holds 1 MiB of unused pages, a busy one 16.
 	firstPopulateWindow = populateChunk
+	// zeroPiece is one write of zeros, zeroStep what is written and faulted in together, while a writer who got there has to
+	// wait.
+	zeroPiece = 64 << 10
+	zeroStep  = 256 << 10
+	// defaultZeroRate is from when on, in bytes a second, zeros are written ahead.
+	defaultZeroRate = 16 << 20
 	// spareFileShare is the part of a file that has to be used before the next one is made.
 	spareFileShare = 4
 )
 
+var zeroBytes [zeroPiece]byte
+
 // populateAheadService keeps pages ahead of the write position in memory and writable, so that the writer, who may be an
 // event loop, meets no page fault. It also asks for the next file in time. The writer compares its position with one
-// number, wakeAt, and sends one wake-up when it passes it: once per half window, not once per message.
+// number, wakeAt, and sends one wake-up when it passes it: once per step, not once per message.
 //
-// Per message: one atomic load. Per 8 MiB at full speed: one wake-up, 8 madvise calls. While a slave catches up its log is
-// written with system calls (see copyPace), and only the next file is asked for.
+// Per message: one atomic load. Per MiB at full speed: one wake-up, 16 writes of zeros and 4 madvise calls (see
+// populateAhead). While a slave catches up its log is written with system calls (see copyPace), and only the next file is
+// asked for.
 type populateAheadService struct {
 	alloc     *allocateMappedFileService
 	following *atomic.Bool                // the log begins where the master's does
@@ -29,7 +40,10 @@ type populateAheadService struct {
 	active    *atomic.Pointer[mappedFile] // the file being written
 	o         *Options
 	limit     int64 // largest window, bytes
-	window    int64 // owned by run
+	window    int64 // owned by run, as is what follows
+	fast      bool  // the log grows by zeroRate or more
+	lookedAt  time.Time
+	lookedEnd int64 // of the log, at lookedAt
 
 	// wakeAt is the position in the log at which the service has to look again; MaxInt64 while it is awake.
 	wakeAt atomic.Int64
@@ -85,9 +99,21 @@ func (s *populateAheadService) run() {
 		if !mf.Acquire() {
 			continue
 		}
+		s.leave(mf)
 		s.work(mf)
 		mf.Release()
 	}
+}
+
+// leave ends what was done for the file before the active one.
+func (s *populateAheadService) leave(active *mappedFile) {
+	files := s.alloc.queue.list()
+	i := slices.Index(files, active) - 1
+	if i < 0 || !files[i].writesZeros() || !files[i].Acquire() {
+		return
+	}
+	files[i].stopZeros()
+	files[i].Release()
 }
 
 // work populates until the writer is far enough behind, and sets the next wake-up.
@@ -97,15 +123,16 @@ func (s *populateAheadService) work(mf *mappedFile) {
 		return
 	}
 	s.window = min(max(firstPopulateWindow, 2*s.window), s.limit)
+	s.measure(mf.end())
 	for {
 		pos := mf.wrotePosition.Load()
-		ahead(mf, min(pos+s.window, mf.size), s.o)
+		ahead(mf, min(pos+s.window, mf.size), s.fast, s.o)
 		next := mf.fileFrom + mf.size
 		if pos >= mf.size/spareFileShare {
 			s.alloc.request(next)
 		}
 		if spare := s.alloc.ready.Load(); spare != nil && pos+s.window > mf.size && spare.Acquire() {
-			ahead(spare, min(pos+s.window-mf.size, spare.size), s.o)
+			ahead(spare, min(pos+s.window-mf.size, spare.size), s.fast, s.o)
 			spare.Release()
 		}
 		at := s.nextWake(mf, pos)
@@ -116,6 +143,14 @@ func (s *populateAheadService) work(mf *mappedFile) {
 			return
 		}
 	}
+}
+
+// measure tells from the end of the log now how fast it grows.
+func (s *populateAheadService) measure(end int64) {
+	now := s.o.Clock.Now()
+	took, grown := now.Sub(s.lookedAt), end-s.lookedEnd
+	s.fast = grown > 0 && float64(grown) >= float64(s.o.zeroRate)*took.Seconds()
+	s.lookedAt, s.lookedEnd = now, end
 }
 
 // requestOnly asks for the next file in time, and populates nothing.
@@ -141,34 +176,153 @@ func (s *populateAheadService) nextWake(mf *mappedFile, pos int64) int64 {
 			at = mark
 		}
 	}
+	step := s.step()
 	if populated := mf.populated.Load(); populated < mf.size {
-		consider(max(populated-s.window/2, pos+1))
+		consider(max(populated-s.window+step, pos+1))
 	}
 	consider(mf.size / spareFileShare)
-	consider(mf.size - s.window/2)
+	if into := max(mf.size-s.window, pos) + step; into < mf.size { // the window reaches into the next file
+		consider(into)
+	}
 	return at
 }
 
-// ahead makes the pages up to end ready for the writer and, when puts wait for flushes, the blocks ready for those.
-func ahead(mf *mappedFile, end int64, o *Options) {
+// step is how much is populated at a time: little, because it takes a core from those who send and read. Blocks are
+// written ahead in larger pieces.
+func (s *populateAheadService) step() int64 {
+	if s.o.FlushDiskType == SyncFlush {
+		return s.window / 2
+	}
+	return min(populateChunk, s.window/2)
+}
+
+// ahead makes the pages up to end ready for the writer and, when puts wait for flushes, the blocks ready for those. fast:
+// the log grows fast, see populateAhead.
+func ahead(mf *mappedFile, end int64, fast bool, o *Options) {
 	if o.FlushDiskType == SyncFlush && !o.noPrewrite {
 		prewrite(mf, end, o.Log)
 	}
-	populateAhead(mf, end, o.Log)
+	populateAhead(mf, end, fast, o.Log)
 }
 
 // populateAhead faults pages in up to end. A refusal is no error: the writer then meets the faults itself.
-func populateAhead(mf *mappedFile, end int64, log *slog.Logger) {
+//
+// A page fault in a part of the file that has no pages yet would have the kernel make as many as the device's
+// read_ahead_kb says and clear them, up to 8 MiB and 10 ms in one go, in which nobody else gets the core. So a log file has
+// no read-ahead (startZeros). With fast, zeros are written before the faults, zeroPiece at a time: the page cache takes
+// them in folios of that size, no page is cleared only to be overwritten, and nothing takes longer than half a millisecond.
+// A folio goes to the disk whole each time some of it was flushed and more is put into it, which counts only where little
+// is put: then single pages are brought in, populateChunk at a time.
+func populateAhead(mf *mappedFile, end int64, fast bool, log *slog.Logger) {
+	for fast && mf.zeroAhead(end, log) {
+	}
 	for {
 		from := mf.populated.Load()
 		if from >= end {
 			return
 		}
 		n := min(end-from, populateChunk)
-		if err := mf.populate(from, n); err != nil {
-			log.Debug("pages not populated", "file", mf.path, "err", err)
-		}
+		mf.fault(from, n, log)
 		mf.populated.CompareAndSwap(from, from+n)
+	}
+}
+
+// zeroAhead writes zeros to the next zeroStep bytes before end and faults them in. false: there are none, or zeros are not
+// written to this file.
+func (mf *mappedFile) zeroAhead(end int64, log *slog.Logger) bool {
+	mf.aheadMu.Lock()
+	defer mf.aheadMu.Unlock()
+	from := mf.populated.Load()
+	if mf.zeros == nil || from >= end {
+		return false
+	}
+	if from < mf.wrotePosition.Load() {
+		log.Error("BUG: the writer is in pages that it has not claimed", "file", mf.path, "position", from)
+		mf.closeZeros()
+		return false
+	}
+	to := min(end, (from/zeroStep+1)*zeroStep)
+	for at := from; at < to; {
+		n := min(to, (at/zeroPiece+1)*zeroPiece) - at
+		if _, err := mf.zeros.WriteAt(zeroBytes[:n], at); err != nil {
+			log.Warn("zeros not written ahead", "file", mf.path, "position", at, "err", err)
+			mf.closeZeros()
+			return false
+		}
+		at += n
+	}
+	mf.fault(from, to-from, log)
+	mf.populated.Store(to)
+	return true
+}
+
+func (mf *mappedFile) fault(from, n int64, log *slog.Logger) {
+	if err := mf.populate(from, n); err != nil {
+		log.Debug("pages not populated", "file", mf.path, "err", err)
+	}
+}
+
+// claim makes everything before end the writer's: no zeros are written there any more. Whoever writes behind populated, to
+// the mapping or to the file, calls it before.
+func (mf *mappedFile) claim(end int64) {
+	if end <= mf.populated.Load() {
+		return
+	}
+	mf.aheadMu.Lock()
+	defer mf.aheadMu.Unlock()
+	if mf.populated.Load() < end {
+		mf.populated.Store(end)
+	}
+}
+
+// startZeros lets zeros be written ahead of the writer, if that is of use. It is called while the path is sure to lead to
+// the file: one that is cut gets a successor of the same name.
+func (mf *mappedFile) startZeros(o *Options) {
+	if mf.buffered || o.FlushDiskType == SyncFlush || o.WarmMapedFileEnable {
+		return
+	}
+	out, err := mf.fs.OpenReadWrite(mf.path)
+	if err != nil {
+		o.Log.Warn("zeros are not written ahead", "file", mf.path, "err", err)
+		return
+	}
+	mf.aheadMu.Lock()
+	defer mf.aheadMu.Unlock()
+	mf.zeros = out
+	// What read-ahead had brought in once would be read ahead of for ever.
+	mf.adviseReads(mf.populated.Load(), vfs.AdviseRandom)
+}
+
+// adviseReads tells how much a fault in the mapping reads, from a position on.
+func (mf *mappedFile) adviseReads(from int64, a vfs.Advice) {
+	v := mf.view.Load()
+	if n := int64(len(v.bytes)) - from; n > 0 {
+		_ = v.mapping.Advise(from, n, a) // a hint
+	}
+}
+
+// stopZeros ends it. The caller holds a reference.
+func (mf *mappedFile) stopZeros() {
+	mf.aheadMu.Lock()
+	defer mf.aheadMu.Unlock()
+	if mf.zeros != nil {
+		mf.closeZeros()
+		mf.adviseReads(0, vfs.AdviseNormal)
+	}
+}
+
+// writesZeros tells that the file still grows and has no read-ahead for that.
+func (mf *mappedFile) writesZeros() bool {
+	mf.aheadMu.Lock()
+	defer mf.aheadMu.Unlock()
+	return mf.zeros != nil
+}
+
+// closeZeros is called with aheadMu.
+func (mf *mappedFile) closeZeros() {
+	if mf.zeros != nil {
+		_ = mf.zeros.Close() // nothing that was written to it counts
+		mf.zeros = nil
 	}
 }
 

@@ -83,7 +83,7 @@ func (c *copyFile) open(mf *mappedFile) error {
 		return errors.Join(fmt.Errorf("%w: %s", errFileGone, mf.path), f.Close())
 	}
 	c.mf, c.f = mf, f
-	c.advise(vfs.AdviseRandom)
+	mf.adviseReads(0, vfs.AdviseRandom)
 	return nil
 }
 
@@ -91,16 +91,13 @@ func (c *copyFile) close() error {
 	if c.f == nil {
 		return nil
 	}
-	c.advise(vfs.AdviseNormal)
+	if !c.mf.writesZeros() {
+		c.mf.adviseReads(0, vfs.AdviseNormal)
+	}
 	err := c.f.Close()
 	c.mf.Release()
 	c.mf, c.f = nil, nil
 	return err
-}
-
-func (c *copyFile) advise(a vfs.Advice) {
-	v := c.mf.view.Load()
-	_ = v.mapping.Advise(0, int64(len(v.bytes)), a) // a hint
 }
 
 // AppendLog puts bytes of the master's log behind ours (Java CommitLog.appendData). at is where they start there: the end
@@ -130,6 +127,7 @@ func (s *MessageStore) AppendLog(at PhyOffset, b []byte) error {
 	pos := int64(at) - mf.fileFrom
 	bulk := s.cl.bulk.Load() && !mf.buffered
 	if bulk {
+		mf.claim(pos + int64(len(b)))
 		if err := s.copyTo.writeAt(mf, pos, b); err != nil {
 			return s.copyFailed(mf, pos, int64(len(b)), err)
 		}
@@ -195,9 +193,6 @@ func (s *MessageStore) showPiece(mf *mappedFile, pos int64, b []byte, written bo
 	if !written {
 		s.cl.write(mf, pos, b, s.tail.storeTimestamp)
 	} else {
-		if mf.populated.Load() < end {
-			mf.populated.Store(end)
-		}
 		mf.wrotePosition.Store(end)
 		s.cl.populate.passed(mf.fileFrom + end)
 	}

@@ -27,7 +27,7 @@ func (s *allocateMappedFileService) warm(mf *mappedFile) {
 			prewrite(mf, pos, s.queue.log)
 		case mf.buffered:
 			pos = min(pos+populateChunk, mf.size)
-			populateAhead(mf, pos, s.queue.log)
+			populateAhead(mf, pos, false, s.queue.log)
 		default:
 			n := min(populateChunk, mf.size-pos)
 			if err := mf.populate(pos, n); err != nil {
