@@ -236,9 +236,11 @@ func (mf *mappedFile) zeroAhead(end int64, log *slog.Logger) bool {
 	if mf.zeros == nil || from >= end {
 		return false
 	}
-	if from < mf.wrotePosition.Load() {
-		log.Error("BUG: the writer is in pages that it has not claimed", "file", mf.path, "position", from)
-		mf.closeZeros()
+	if wrote := mf.wrotePosition.Load(); from < wrote {
+		if wrote < mf.size { // else it is full, and what follows the last record is nobody's
+			log.Error("BUG: the writer is in pages that it has not claimed", "file", mf.path, "position", from)
+		}
+		mf.endZeros()
 		return false
 	}
 	to := min(end, (from/zeroStep+1)*zeroStep)
@@ -246,7 +248,7 @@ func (mf *mappedFile) zeroAhead(end int64, log *slog.Logger) bool {
 		n := min(to, (at/zeroPiece+1)*zeroPiece) - at
 		if _, err := mf.zeros.WriteAt(zeroBytes[:n], at); err != nil {
 			log.Warn("zeros not written ahead", "file", mf.path, "position", at, "err", err)
-			mf.closeZeros()
+			mf.endZeros()
 			return false
 		}
 		at += n
@@ -306,9 +308,14 @@ func (mf *mappedFile) stopZeros() {
 	mf.aheadMu.Lock()
 	defer mf.aheadMu.Unlock()
 	if mf.zeros != nil {
-		mf.closeZeros()
-		mf.adviseReads(0, vfs.AdviseNormal)
+		mf.endZeros()
 	}
+}
+
+// endZeros is stopZeros with aheadMu held.
+func (mf *mappedFile) endZeros() {
+	mf.closeZeros()
+	mf.adviseReads(0, vfs.AdviseNormal)
 }
 
 // writesZeros tells that the file still grows and has no read-ahead for that.

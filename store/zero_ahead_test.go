@@ -75,6 +75,18 @@ func TestZerosNeedAClaim(t *testing.T) {
 	mf.releaseNow()
 }
 
+// TestZerosEndWithTheFile: the rest of a file that the writer has left is not filled.
+func TestZerosEndWithTheFile(t *testing.T) {
+	mf := zeroFile(t, vfs.NewMem(), 1<<20)
+	log := &testlog.Text{}
+	mf.claim(100)
+	mf.fill(100)
+	populateAhead(mf, 1<<20, true, slog.New(slog.NewTextHandler(log, nil)))
+	require.False(t, mf.writesZeros())
+	require.Empty(t, log.String())
+	mf.releaseNow()
+}
+
 // TestZerosStayInTheirFile: a file that was cut has a successor of the same name, which zeros for the old one do not reach.
 func TestZerosStayInTheirFile(t *testing.T) {
 	mf := zeroFile(t, vfs.NewMem(), 1<<20)
@@ -107,6 +119,8 @@ func TestZerosWhileTheLogGrowsFast(t *testing.T) {
 			}
 			o := testOptions(errorfs.Wrap(vfs.NewMem(), errorfs.MustParse(`(write "*/commitlog/*" call count)`,
 				errorfs.WithHook("count", count))), "/store")
+			log := &testlog.Text{}
+			o.Log = slog.New(slog.NewTextHandler(log, nil))
 			o.MappedFileSizeCommitLog, o.zeroRate = 4<<20, 0
 			change(&o)
 			s, err := Open(o)
@@ -126,6 +140,7 @@ func TestZerosWhileTheLogGrowsFast(t *testing.T) {
 			}
 			require.NoError(t, s.Close())
 			synctest.Wait()
+			require.NotContains(t, log.String(), "BUG")
 		})
 	}
 	f(100*time.Microsecond, func(*Options) {}, true)                                  // 60 MB/s
